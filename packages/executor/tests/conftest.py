@@ -46,7 +46,9 @@ class SparkInOneProcess(LoadFileScheduling):
 
 def _is_of_spark(nodeid: str) -> bool:
     file = Path(nodeid.partition("::")[0])
-    return file.parent.name == "spark" and file.name not in WITHOUT_SESSION
+    if file.parent.name == "spark":
+        return file.name not in WITHOUT_SESSION
+    return file.name == "test_placements.py"
 
 
 @pytest.hookimpl(optionalhook=True)

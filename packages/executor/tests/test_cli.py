@@ -18,15 +18,13 @@ from pathlib import Path
 
 import pytest
 from beam_runner_jobservices.client import JobClient
-from beam_runner_storage.durable.folders import lock_folder, mark_folder
+from beam_runner_storage.durable.folders import mark_folder
 from waiting import wait_until
 
-from beam_spark_executor.spark.java import processes_of_session
+from beam_spark_executor.spark.java import list_session_processes
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 COMMAND = [sys.executable, "-m", "beam_spark_executor.cli"]
-PLAIN = ("--job-port=0", "--without-spark=1")
-"""Flags of a server that starts no Java. Java takes 3 s of CPU."""
 PATIENT = """
 import sys
 from beam_spark_executor.cli import main
@@ -62,14 +60,14 @@ def run_briefly(folder: Path, *arguments: str, **more: str) -> subprocess.Comple
     )
 
 
-def test_wrong_flag_exits_quickly_with_2(folder: Path) -> None:
+def test_server_command_with_wrong_flag_exits_quickly_with_code_2(folder: Path) -> None:
     done = run_briefly(folder, "--job-prot=1")
     assert done.returncode == 2
     assert "did you mean --job-port?" in done.stderr
 
 
 @pytest.mark.timeout(120)
-def test_missing_java_prints_one_sentence(folder: Path) -> None:
+def test_server_command_without_java_prints_one_sentence(folder: Path) -> None:
     done = run_briefly(folder, "--job-port", "0", JAVA_HOME="/nowhere")
     assert done.returncode == 1
     assert done.stdout == ""
@@ -78,7 +76,7 @@ def test_missing_java_prints_one_sentence(folder: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_port_in_use_prints_one_sentence_and_ends_java(folder: Path) -> None:
+def test_server_command_with_port_in_use_prints_one_sentence_and_ends_java(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run_briefly(folder, "--job-port", str(port))
@@ -89,61 +87,8 @@ def test_port_in_use_prints_one_sentence_and_ends_java(folder: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_artifacts_folder_that_cannot_be_created_is_reported(folder: Path) -> None:
-    done = run_briefly(folder, *PLAIN, "--artifacts-dir", "/dev/null/artifacts")
-    assert done.returncode == 1
-    reason = "Can't use /dev/null/artifacts as artifacts folder: Not a directory"
-    assert done.stderr == f"beam-spark-jobserver: {reason}\n"
-
-
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("flags", [(), ("--allow-remote",)])
-def test_address_reachable_by_others_prints_one_sentence(
-    folder: Path, flags: tuple[str, ...]
-) -> None:
-    done = run_briefly(folder, *PLAIN, "--job-host", "0.0.0.0", *flags)
-    assert done.returncode == 1
-    assert done.stderr.startswith("beam-spark-jobserver: Can't listen at 0.0.0.0: other machines")
-    assert done.stderr.endswith(
-        ": set --allow-remote, and --token-file, --users-file or --tls-client-ca\n"
-    )
-    assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.timeout(120)
-def test_empty_token_file_prints_one_sentence(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "token").touch()
-    done = run_briefly(folder, *PLAIN, "--token-file", str(tmp_path / "token"))
-    assert done.returncode == 1
-    assert f"{tmp_path}/token contains no valid token" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("lock", ["jobs.lock", "journal.lock"])
-def test_state_folder_in_use_prints_one_sentence(folder: Path, tmp_path: Path, lock: str) -> None:
-    with lock_folder(tmp_path, lock, "state"):
-        done = run_briefly(folder, *PLAIN, "--state-dir", str(tmp_path))
-    assert done.returncode == 1
-    assert f"the state folder {tmp_path} is in use by another server" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.timeout(120)
-def test_state_folder_of_another_user_prints_one_sentence(folder: Path, tmp_path: Path) -> None:
-    chapter = tmp_path / "jobs" / "thesis" / "chapter1.txt"
-    chapter.parent.mkdir(parents=True)
-    chapter.write_text("years of work")
-    done = run_briefly(folder, *PLAIN, "--state-dir", str(tmp_path))
-    assert done.returncode == 1
-    assert f"Can't use {tmp_path} as state folder: the folder contains 'jobs'" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [chapter]
-
-
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("name", "level"), [("jobs.sqlite", "info"), ("journal.sqlite", "error")])
-def test_damaged_state_folder_is_reported_and_preserved(
+def test_server_command_with_damaged_state_folder_reports_and_preserves_it(
     folder: Path, tmp_path: Path, name: str, level: str
 ) -> None:
     mark_folder(tmp_path, "state")
@@ -194,10 +139,10 @@ class Running:
         return found
 
     def java(self) -> int:
-        (pid,) = self.children() - {self.zygote()}
+        (pid,) = self.children() - {self.fork_server()}
         return pid
 
-    def zygote(self) -> int:
+    def fork_server(self) -> int:
         """Returns the process that forks workers. Its command line equals the command line of the server."""
         mine = Path(f"/proc/{self.process.pid}/cmdline").read_bytes()
         (pid,) = (
@@ -221,16 +166,16 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="ne
 @pytest.mark.spark
 @pytest.mark.timeout(240)
 @needs_proc
-def test_server_serves_until_signal_and_leaves_no_leftovers(running: Running) -> None:
+def test_server_command_serves_until_signal_and_leaves_no_process_or_file(running: Running) -> None:
     address = running.serving()
     with JobClient(address) as client:
         assert client.jobs() == ()
-    java, zygote = running.java(), running.zygote()
-    assert len(processes_of_session(java)) >= 2
-    assert len(processes_of_session(zygote)) >= 3
+    java, fork_server = running.java(), running.fork_server()
+    assert len(list_session_processes(java)) >= 2
+    assert len(list_session_processes(fork_server)) >= 3
     running.process.terminate()
     assert running.process.wait(60) == 0
-    assert processes_of_session(java) == processes_of_session(zygote) == []
+    assert list_session_processes(java) == list_session_processes(fork_server) == []
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("localhost", int(address.rpartition(":")[2])), 5)
     assert running.lines.empty()
@@ -245,7 +190,7 @@ def test_server_serves_until_signal_and_leaves_no_leftovers(running: Running) ->
 @pytest.mark.parametrize(
     "running", [(sys.executable, "-c", PATIENT)], indirect=True, ids=["patient"]
 )
-def test_second_signal_ends_server_immediately(running: Running) -> None:
+def test_server_command_ends_immediately_at_second_signal(running: Running) -> None:
     running.serving()
     java = running.java()
     os.kill(java, signal.SIGSTOP)  # the shutdown of Spark hangs
@@ -255,7 +200,7 @@ def test_second_signal_ends_server_immediately(running: Running) -> None:
     running.process.terminate()
     # Without the second signal, the server waits for Spark for minutes.
     assert running.process.wait(60) == 0
-    wait_until(lambda: not processes_of_session(java))
+    wait_until(lambda: not list_session_processes(java))
     # Threads that use Spark during the kill must not log errors.
     assert [line for line in running.errors if "INFO" not in line] == [
         "beam-spark-jobserver is stopping\n"
@@ -266,7 +211,7 @@ def test_second_signal_ends_server_immediately(running: Running) -> None:
 @pytest.mark.timeout(240)
 @needs_proc
 @pytest.mark.parametrize(("wait", "number"), [(0.0, signal.SIGTERM), (0.8, signal.SIGINT)])
-def test_signal_during_start_ends_server(
+def test_server_command_ends_at_signal_during_start(
     running: Running, wait: float, number: signal.Signals
 ) -> None:
     """Even a fast machine needs more than a second from the start of Java until the server serves."""
@@ -278,7 +223,7 @@ def test_signal_during_start_ends_server(
     assert running.process.wait(60) == 0
     assert time.monotonic() - signalled < SPARK_LIMITS.java_start_seconds / 2
     assert running.lines.empty()
-    assert processes_of_session(java) == []
+    assert list_session_processes(java) == []
     # If Spark started before the signal, the log contains a line about it.
     assert [line for line in running.errors if "INFO" not in line] == [
         "beam-spark-jobserver is stopping\n"
@@ -288,10 +233,10 @@ def test_signal_during_start_ends_server(
 @pytest.mark.spark
 @pytest.mark.timeout(240)
 @needs_proc
-def test_lost_spark_ends_server_with_one_sentence(running: Running) -> None:
+def test_server_command_ends_with_one_sentence_if_spark_is_lost(running: Running) -> None:
     running.serving()
     java = running.java()
     os.kill(java, signal.SIGKILL)
     assert running.process.wait(60) == 1
-    assert processes_of_session(java) == []
+    assert list_session_processes(java) == []
     assert "Spark's Java process exited unexpectedly" in running.errors[-1]

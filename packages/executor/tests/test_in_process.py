@@ -30,7 +30,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], Spar
     return found
 
 
-def test_active_session_is_used_unless_another_spark_is_named(
+def test_in_process_server_uses_active_session_unless_flags_name_another_spark(
     monkeypatch: pytest.MonkeyPatch, started: Any
 ) -> None:
     monkeypatch.setattr(in_process, "find_session", lambda: SESSION)
@@ -40,7 +40,7 @@ def test_active_session_is_used_unless_another_spark_is_named(
     assert start_in_process_server(["--spark-conf=spark.a=b"], "") is None
 
 
-def test_submitted_program_uses_its_spark_with_named_settings(
+def test_in_process_server_of_spark_submit_program_uses_its_spark(
     monkeypatch: pytest.MonkeyPatch, started: Any
 ) -> None:
     assert start_in_process_server([], "") is None
@@ -49,7 +49,7 @@ def test_submitted_program_uses_its_spark_with_named_settings(
     assert started == [(("--spark-conf=spark.a=b",), SparkSettings())]
 
 
-def test_connect_session_is_refused_unless_another_spark_is_named(
+def test_in_process_server_refuses_spark_connect_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://h")
@@ -58,7 +58,7 @@ def test_connect_session_is_refused_unless_another_spark_is_named(
     assert start_in_process_server(["--spark-master-url=local"], "") is None
 
 
-def test_wrong_flag_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_process_server_reports_wrong_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     with pytest.raises(InProcessServerNotStarted, match="unknown flag --wrong"):
         in_process.InProcessServer(["--wrong"], SparkSettings())

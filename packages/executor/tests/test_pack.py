@@ -74,7 +74,7 @@ def test_packed_environment_runs_after_unpacking(environment: Path, tmp_path: Pa
     assert {Path(each).is_relative_to(unpacked) for each in json.loads(told)} == {True}
 
 
-def test_editable_package_is_refused(environment: Path, tmp_path: Path) -> None:
+def test_pack_command_refuses_editable_package(environment: Path, tmp_path: Path) -> None:
     info = packages_of(environment) / "mine-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
@@ -87,7 +87,7 @@ def test_editable_package_is_refused(environment: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*packed*"))
 
 
-def test_missing_package_is_reported(environment: Path) -> None:
+def test_pack_command_reports_missing_package(environment: Path) -> None:
     (packages_of(environment) / "grpc").rename(environment / "grpc")
     done = pack_it(environment)
     assert done.returncode == 1
@@ -96,13 +96,13 @@ def test_missing_package_is_reported(environment: Path) -> None:
     )
 
 
-def test_archive_name_that_spark_would_not_unpack_is_reported(environment: Path) -> None:
+def test_pack_command_reports_archive_name_that_spark_would_not_unpack(environment: Path) -> None:
     done = pack_it(environment, "packed.zip")
     assert done.returncode == 2
     assert "packed.zip must end in .tar.gz" in done.stderr
 
 
-def test_pack_is_command_of_server() -> None:
+def test_server_command_has_subcommand_pack() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "beam_spark_executor.cli", "pack", "--help"],
         capture_output=True,

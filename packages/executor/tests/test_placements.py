@@ -1,4 +1,5 @@
-"""Tests of the contract between the driver and a placement: Spark, or local processes of this machine.
+"""Tests of the contract between the driver and a placement (starter of worker processes): Spark, or
+local processes of this machine.
 
 The tests of each placement check that a stopped placement leaves no process, because a test process
 has one Spark.
@@ -65,11 +66,11 @@ def test_placement_reports_its_cores_and_slots(place: PlacedJobs) -> None:
     assert place.placement.cores == CORES
     # The standby task takes one of Spark's slots.
     assert place.placement.slots in (CORES * 6, CORES * 6 - 1)
-    assert all((place.placement.name, place.placement.where, place.placement.loss))
+    assert all((place.placement.name, place.placement.where, place.placement.loss_message))
 
 
 @pytest.mark.timeout(400)
-def test_lanes_of_job_run_in_parallel_and_are_reused(place: PlacedJobs) -> None:
+def test_placement_runs_lanes_of_job_in_parallel_and_reuses_processes(place: PlacedJobs) -> None:
     job = place.job("side-by-side")
     first, second = job.open(0), job.open(1)
     assert os.getpid() != first.hello.pid != second.hello.pid != os.getpid()
@@ -81,7 +82,7 @@ def test_lanes_of_job_run_in_parallel_and_are_reused(place: PlacedJobs) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_lanes_started_at_once_have_separate_processes(place: PlacedJobs) -> None:
+def test_placement_starts_concurrent_lanes_in_separate_processes(place: PlacedJobs) -> None:
     job = place.job("many")
     for lane in range(MANY):
         job.start(lane)
@@ -92,7 +93,7 @@ def test_lanes_started_at_once_have_separate_processes(place: PlacedJobs) -> Non
 
 
 @pytest.mark.timeout(400)
-def test_jobs_share_no_process(place: PlacedJobs) -> None:
+def test_placement_uses_separate_processes_for_each_job(place: PlacedJobs) -> None:
     one, other = place.job("one"), place.job("other")
     link = one.open(0)
     one.close(0, link)
@@ -100,7 +101,7 @@ def test_jobs_share_no_process(place: PlacedJobs) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_lane_with_lost_process_is_retried(place: PlacedJobs) -> None:
+def test_placement_retries_lane_with_lost_process(place: PlacedJobs) -> None:
     job = place.job("lost")
     lost = job.open(0)
     os.kill(lost.hello.pid, signal.SIGKILL)
@@ -111,7 +112,7 @@ def test_lane_with_lost_process_is_retried(place: PlacedJobs) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_lane_lost_repeatedly_fails_with_reason(place: PlacedJobs) -> None:
+def test_placement_reports_why_lane_failed_repeatedly(place: PlacedJobs) -> None:
     job = place.job("always-lost")
     job.start(0)
     for _ in range(4):
@@ -122,7 +123,7 @@ def test_lane_lost_repeatedly_fails_with_reason(place: PlacedJobs) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_cancel_ends_lanes_of_one_job(place: PlacedJobs) -> None:
+def test_placement_cancels_lanes_of_one_job(place: PlacedJobs) -> None:
     job, other = place.job("cancelled"), place.job("goes-on")
     links, stays = [job.open(0), job.open(1)], other.open(0)
     job.placed.cancel()
@@ -135,4 +136,4 @@ def test_cancel_ends_lanes_of_one_job(place: PlacedJobs) -> None:
 
 
 def test_standby_task_with_unknown_number_is_dismissed(place: PlacedJobs) -> None:
-    assert place.placement.order(10**6) == EndStandBy()
+    assert place.placement.get_standby_order(10**6) == EndStandBy()

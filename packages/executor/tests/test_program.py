@@ -37,14 +37,14 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().err
 
 
-def test_default_program_is_spark() -> None:
+def test_server_program_uses_spark_by_default() -> None:
     assert spark_of() == SparkSettings(master=None, conf={}, log_level="warn")
 
 
-def test_local_processes_replace_spark_by_flag(capsys: pytest.CaptureFixture[str]) -> None:
+def test_server_program_uses_local_processes_by_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert parse(["--without-spark=3"]) == ServerSettings(platform=PlainProcesses(3))
     assert parse(["--without-spark"]).platform == PlainProcesses(os.cpu_count() or 1)
-    said = "--without-spark runs jobs in plain processes on this machine: {} has no effect with it"
+    said = "{} has no effect with --without-spark, which runs jobs in processes of this machine"
     for flag in ("--spark-master-url=local", "--spark-conf=spark.a=1"):
         error = refusal(capsys, "--without-spark", flag)
         assert said.format(flag.partition("=")[0]) in error
@@ -70,14 +70,14 @@ def test_spark_flags_are_parsed() -> None:
         (["--spark-master-url", "here"], "'here' is not a Spark master URL; expected local"),
     ],
 )
-def test_wrong_flag_values_name_expected_values(
+def test_spark_flag_error_names_expected_values(
     capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     assert said in refusal(capsys, *arguments)
 
 
 @pytest.mark.parametrize("flag", ["--help", "--version"])
-def test_information_flags_print_text_and_exit(
+def test_flags_help_and_version_print_text_and_exit(
     capsys: pytest.CaptureFixture[str], flag: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -22,7 +22,7 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_written_class_file_replaces_previous_file(
+def test_share_classes_command_replaces_previous_file(
     jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(options: str) -> None:
@@ -38,7 +38,7 @@ def test_written_class_file_replaces_previous_file(
     assert capsys.readouterr().out == f"{made}\n" * 2
 
 
-def test_java_without_class_sharing_prints_one_sentence(
+def test_share_classes_command_with_unsuitable_java_prints_one_sentence(
     jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(share_classes, "_run_spark", lambda options: None)
@@ -47,7 +47,7 @@ def test_java_without_class_sharing_prints_one_sentence(
     assert not list(jars.iterdir())
 
 
-def test_failing_spark_start_prints_one_sentence(
+def test_share_classes_command_with_failing_spark_start_prints_one_sentence(
     jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(options: str) -> None:
@@ -58,7 +58,7 @@ def test_failing_spark_start_prints_one_sentence(
     assert capsys.readouterr().err == "beam-spark-jobserver: there is no Java.\n"
 
 
-def test_read_only_folder_prints_one_sentence(
+def test_share_classes_command_with_read_only_folder_prints_one_sentence(
     jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jars.rmdir()

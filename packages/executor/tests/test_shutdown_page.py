@@ -39,7 +39,7 @@ def test_spark_detections_name_existing_limits() -> None:
         assert all(hasattr(SPARK_LIMITS, name) for name in one.value.limits), one
 
 
-def test_detectors_name_existing_modules() -> None:
+def test_shutdown_page_detectors_name_existing_modules() -> None:
     for one in (*Detector, *SparkDetector):
         module = one.value.component.partition(" ")[0]
         if "." in module:

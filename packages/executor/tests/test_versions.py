@@ -9,7 +9,7 @@ from beam_runner_runtime.versions import BEAM, SPARK, TestedVersions
 
 
 @pytest.mark.parametrize("known", [BEAM, SPARK], ids=lambda known: known.name)
-def test_version_range_equals_package_metadata(known: TestedVersions) -> None:
+def test_tested_version_range_equals_package_metadata(known: TestedVersions) -> None:
     (bounds,) = [
         line
         for line in requires("beam-spark-executor") or ()
@@ -23,11 +23,11 @@ def test_version_range_equals_package_metadata(known: TestedVersions) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.5.9", "4.0.0", "4.3.1", "4.3.0.dev1"])
-def test_supported_versions_get_no_remark(version: str) -> None:
+def test_tested_versions_of_beam_and_spark_get_no_warning(version: str) -> None:
     assert SPARK.describe_untested_version(version) is None
 
 
-def test_other_versions_get_remark() -> None:
+def test_untested_versions_of_beam_and_spark_get_warning() -> None:
     assert (newer_beam := BEAM.describe_untested_version("2.90.0rc1"))
     assert "apache-beam 2.90.0rc1 is newer" in newer_beam
     assert "2.72 to 2.77" in newer_beam

@@ -60,15 +60,17 @@ def content(folder):
 
 
 def seal_lines(folder):
-    """Returns the seal lines of the last change: the line of its end and the line of its start."""
+    """Returns the lines of the seal (checksum file) about the last change: the line of its end and
+    the line of its start.
+    """
     return (folder / SEAL).read_bytes().splitlines(keepends=True)
 
 
 class States:
     """Folders of one job list: closed, killed, and both states before the last jobs.
 
-    One list was killed during its last commit. The database has this commit, but its seal doesn't
-    mark it as done.
+    One list was killed during its last commit. The database contains this commit, but the seal
+    (checksum file) doesn't record the commit as done.
     """
 
     def __init__(self, folder, dice):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from waiting import eventually
 
 from beam_runner_jobservices.channels import Credentials
@@ -19,7 +21,11 @@ class Servers:
     elsewhere.
     """
 
-    def __init__(self, folder, elsewhere=None, guard=None, token=""):
+    def __init__(
+        self, folder, elsewhere=None, guard=None, token="", clock=time.time, plan_rollback=None
+    ):
+        self.clock = clock
+        self.plan_rollback = plan_rollback
         self.guard = guard
         self.credentials = Credentials(token=token)
         self.folder = folder
@@ -42,6 +48,8 @@ class Servers:
             port=0,
             limits=self.limits,
             guard=self.guard,
+            clock=self.clock,
+            plan_rollback=self.plan_rollback,
         )
         self.server.start()
         self.client = JobClient(self.server.address, timeout=LIMIT, credentials=self.credentials)

@@ -87,7 +87,7 @@ def test_artifacts_fetched_by_beam_worker_equal_staged_files(
 
 
 @pytest.mark.parametrize("name", EVIL)
-def test_artifact_names_of_client_are_never_used_as_paths(
+def test_artifact_names_of_client_are_not_used_as_server_paths(
     client, executor, source, store, tmp_path, name
 ):
     before = files_in(tmp_path)
@@ -140,7 +140,7 @@ def test_staged_file_with_wrong_digest_is_refused(client, source, store):
     assert eventually(lambda: files_in(store) == [])
 
 
-def test_unreadable_file_is_reported_as_client_error(client, store, tmp_path):
+def test_staged_file_that_client_cannot_read_is_reported_as_client_error(client, store, tmp_path):
     pipeline = with_artifacts(file_artifact(tmp_path / "missing", "data.bin"))
     prepared = client.prepare(pipeline)
     with pytest.raises(FileNotFoundError):
@@ -177,7 +177,7 @@ def test_client_that_vanishes_while_staging_leaves_no_file(client, server, sourc
     assert eventually(lambda: files_in(store) == [] and threads("beam-job-api") == 0)
 
 
-def test_client_that_hangs_up_too_early_gets_error(client, channel, source):
+def test_client_that_ends_staging_too_early_gets_error(client, channel, source):
     prepared = client.prepare(with_artifacts(file_artifact(source, "data.bin")))
     hello = artifact_api.ArtifactResponseWrapper(staging_token=prepared.staging_token)
     for said in ([], [hello]):
@@ -190,7 +190,7 @@ class TestSilence:
     def limits(self):
         return ServerLimits(staging_idle=0.4)
 
-    def test_silent_client_is_disconnected_after_timeout(self, server, channel):
+    def test_silent_staging_client_is_disconnected_after_timeout(self, server, channel):
         silent: queue.SimpleQueue = queue.SimpleQueue()
         call = StagingStub(channel).ReverseArtifactRetrievalService(iter(silent.get, None))
         with pytest.raises(grpc.RpcError) as raised:
@@ -263,7 +263,7 @@ def test_retrieval_service_returns_only_files_of_store(channel, information):
     assert raised.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_embedded_artifacts_are_retrieved_unchanged(channel):
+def test_artifacts_embedded_in_request_are_returned_unchanged(channel):
     information = runner_api.ArtifactInformation(
         type_urn="beam:artifact:type:embedded:v1",
         type_payload=runner_api.EmbeddedFilePayload(data=b"content").SerializeToString(),
@@ -272,7 +272,7 @@ def test_embedded_artifacts_are_retrieved_unchanged(channel):
     assert [item.data for item in RetrievalStub(channel).GetArtifact(request)] == [b"content"]
 
 
-def test_server_shutdown_removes_all_artifacts(executor, source, tmp_path):
+def test_artifact_store_is_empty_after_server_shutdown(executor, source, tmp_path):
     from beam_runner_jobservices.client import JobClient
 
     executor.on_start = lambda fake: None

@@ -39,7 +39,7 @@ def reachable(address, port):
     return True
 
 
-def test_localhost_binds_ipv4_and_ipv6(server):
+def test_server_on_localhost_listens_on_ipv4_and_ipv6(server):
     port = bind_port(server, "localhost", 0, OPEN)
     server.start()
     assert reachable("127.0.0.1", port)
@@ -47,7 +47,7 @@ def test_localhost_binds_ipv4_and_ipv6(server):
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "0.0.0.0"])
-def test_port_in_use_is_refused_by_name(server, host):
+def test_port_in_use_is_refused_with_its_number(server, host):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(AddressError, match=rf"{port}.*in use"):
@@ -55,7 +55,7 @@ def test_port_in_use_is_refused_by_name(server, host):
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="the machine has no IPv6")
-def test_port_in_use_on_one_address_is_refused(server):
+def test_port_in_use_on_one_of_two_addresses_is_refused(server):
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as other:
         port = other.getsockname()[1]
         with pytest.raises(AddressError, match=rf"{port}.*in use on ::1"):
@@ -63,7 +63,7 @@ def test_port_in_use_on_one_address_is_refused(server):
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
-def test_unknown_host_is_refused_by_name(server, host):
+def test_unknown_host_is_refused_with_its_name(server, host):
     with pytest.raises(AddressError, match=host):
         bind_port(server, host, 0, OPEN)
 
@@ -78,11 +78,11 @@ def test_unknown_host_is_refused_by_name(server, host):
         AccessGuard(client_authority=b"x"),
     ],
 )
-def test_public_address_is_refused_unless_allowed_and_guarded(server, host, guard):
+def test_public_address_of_server_without_guard_is_refused(server, host, guard):
     with pytest.raises(UnguardedAddress, match="other machines can reach"):
         bind_port(server, host, 0, guard)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.0.0.2"])
-def test_loopback_needs_no_guard(server, host):
+def test_loopback_address_of_server_without_guard_is_accepted(server, host):
     assert bind_port(server, host, 0, AccessGuard())

@@ -44,7 +44,7 @@ def add_at_once(file, jobs):
         return [future.exception(LIMIT) for future in adding]
 
 
-def test_concurrent_writers_are_committed_together_and_durably(file, tmp_path):
+def test_group_commit_stores_concurrent_writes_in_one_durable_transaction(file, tmp_path):
     statements = []
     file._connection.set_trace_callback(statements.append)
     jobs = [kept(f"job-{number}") for number in range(WRITERS)]
@@ -59,7 +59,7 @@ def test_concurrent_writers_are_committed_together_and_durably(file, tmp_path):
         assert not again.damage
 
 
-def test_writer_that_is_done_writes_again_before_next_commit(file, monkeypatch):
+def test_group_commit_includes_second_write_of_same_writer(file, monkeypatch):
     groups = []
     together = file._commits._commit_group
 
@@ -82,7 +82,7 @@ def test_writer_that_is_done_writes_again_before_next_commit(file, monkeypatch):
     assert len(groups) <= WRITERS
 
 
-def test_failing_writer_leaves_no_record_and_harms_no_other(file, tmp_path):
+def test_group_commit_with_failing_write_stores_all_other_writes(file, tmp_path):
     file.add_job(kept("job-0"))
     twice = UnfinishedJob(
         kept("job-0").spec, "other", "other", (StateEvent(JobState.STOPPED, 9.0),)
@@ -97,7 +97,7 @@ def test_failing_writer_leaves_no_record_and_harms_no_other(file, tmp_path):
         assert {job.spec.job_id for job in others} == {"job-1", "job-2"}
 
 
-def test_failed_transaction_raises_in_all_waiting_writers(file, tmp_path):
+def test_group_commit_with_failed_transaction_raises_in_all_waiting_writers(file, tmp_path):
     with closing(sqlite3.connect(tmp_path / "jobs.sqlite", isolation_level=None)) as other:
         file._connection.execute("PRAGMA busy_timeout = 10")
         other.execute("BEGIN IMMEDIATE")
@@ -110,7 +110,7 @@ def test_failed_transaction_raises_in_all_waiting_writers(file, tmp_path):
         assert [job.spec.job_id for job in again.jobs] == ["job-9"]
 
 
-def test_acknowledged_record_survives_kill_between_commits(tmp_path):
+def test_acknowledged_write_survives_kill_between_commits(tmp_path):
     process = subprocess.Popen(
         [sys.executable, str(KILLED), str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
@@ -152,7 +152,7 @@ class FullDisk:
 LARGE = "x" * 50_000
 
 
-def test_state_write_on_full_disk_waits_until_disk_has_room(file, tmp_path, caplog):
+def test_state_write_on_full_disk_waits_until_disk_has_space(file, tmp_path, caplog):
     file.add_job(kept("job"))
     disk = FullDisk(file._connection)
     event = StateEvent(JobState.RUNNING, 2.0)
@@ -176,7 +176,7 @@ def test_state_write_on_full_disk_waits_until_disk_has_room(file, tmp_path, capl
 def test_state_write_on_full_disk_stops_waiting_at_server_shutdown(file):
     file.add_job(kept("job"))
     FullDisk(file._connection)
-    file.hurry()
+    file.stop_retries()
 
     def write(connection, change):
         connection.execute("INSERT INTO notes VALUES ('job', 'x', 0, ?)", (LARGE,))
@@ -185,7 +185,7 @@ def test_state_write_on_full_disk_stops_waiting_at_server_shutdown(file):
         file._commits.commit_with_retries(write)
 
 
-def test_new_job_on_full_disk_is_refused_at_once(file):
+def test_new_job_on_full_disk_is_refused_immediately(file):
     FullDisk(file._connection)
     with pytest.raises(DiskFull):
         file.add_job(kept("job" + LARGE))

@@ -30,7 +30,7 @@ def test_credentials_without_flags_are_empty() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "job-"])
-def test_credentials_contain_content_of_files(files: Path, prefix: str) -> None:
+def test_credentials_contain_content_of_files_in_flags(files: Path, prefix: str) -> None:
     assert credentials(f"--{prefix}token-file={files / 'token'}", prefix=prefix) == Credentials(
         TOKEN
     )
@@ -44,11 +44,11 @@ def test_credentials_contain_content_of_files(files: Path, prefix: str) -> None:
     )
 
 
-def test_certificate_without_key_is_refused(files: Path) -> None:
+def test_client_certificate_flag_without_key_flag_is_refused(files: Path) -> None:
     with pytest.raises(JobServicesError, match="--job-tls-key"):
         credentials(f"--job-tls-cert={files / 'cert'}", prefix="job-")
 
 
-def test_missing_credential_file_is_named(tmp_path: Path) -> None:
+def test_missing_credential_file_is_reported_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(JobServicesError, match="missing"):
         credentials(f"--token-file={tmp_path / 'missing'}")

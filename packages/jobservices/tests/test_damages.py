@@ -16,7 +16,7 @@ SEEDS = max(1, COUNT // 60)
 
 @pytest.mark.timeout(60 + COUNT)
 @pytest.mark.parametrize("number", range(SEEDS))
-def test_damage_of_any_byte_is_detected(tmp_path, number):
+def test_job_list_with_damaged_byte_reports_every_loss(tmp_path, number):
     seed = int(os.environ.get("BEAM_DAMAGES_SEED", secrets.randbelow(2**32))) + number
     counts, silent = run(min(COUNT, 60), seed, tmp_path)
     print(f"seed {seed}: {dict(counts)}")

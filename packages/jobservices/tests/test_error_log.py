@@ -35,7 +35,7 @@ def log(errors: JobErrors | None = None) -> ErrorLog:
     return ErrorLog(lambda: NAMES, errors)
 
 
-def test_errors_of_same_code_line_are_one_group() -> None:
+def test_errors_raised_by_same_code_line_are_one_group() -> None:
     same = [error(n, text(4, f"ValueError: {n}")) for n in range(1, 4)]
     other = error(4, text(5))
     quiet = attrs.evolve(error(5, "no error"), importance=Importance.WARNING)
@@ -63,7 +63,7 @@ def test_failure_of_attempt_has_element_and_cause_of_its_record() -> None:
     assert (found.failure.element, found.failure.cause) == ("'x'", "lost_process")
 
 
-def test_error_log_has_element_and_cause_of_the_failure_that_ended_the_job() -> None:
+def test_error_log_has_element_and_cause_of_failure_that_ended_job() -> None:
     record = FailedBundle("s", 7, kind=FailureCause.USER_CODE, step="Count", element="'x'")
     ended = attrs.evolve(error(1, text()), record=Ending(EndingKind.BUNDLE, "no", record))
     stuck = attrs.evolve(error(2, "it is stuck"), record=Ending(EndingKind.STUCK, "it is stuck"))
@@ -86,7 +86,7 @@ def test_warning_count_excludes_failed_attempts_of_user_code() -> None:
     assert (more.warnings, len(more.groups)) == (4, 1)
 
 
-def test_message_seen_twice_is_counted_once() -> None:
+def test_error_message_received_twice_is_counted_once() -> None:
     taken = log()
     messages = [error(number, text()) for number in range(1, 6)]
     for end in (2, 2, 5, 5):
@@ -110,11 +110,11 @@ def test_error_response_stays_small_for_large_errors(character: str) -> None:
     assert make_record(JobErrors, decode_json(sent)) == found
 
 
-def test_errors_of_dropped_messages_are_retained() -> None:
+def test_error_log_retains_errors_of_dropped_messages() -> None:
     history = JobHistory(ServerLimits(messages=100), [StateEvent(JobState.STOPPED, 1.0)], log())
     for number in range(1_000):
         kind = Importance.ERROR if number in (3, 700) else Importance.BASIC
-        history.add_messages([history.new_message(kind, text(), 1.0 + number)])
+        history.add_messages([history.create_message(kind, text(), 1.0 + number)])
     assert history.first_message_id > 701
     (group,) = history.collect_errors().groups
     assert (group.count, group.first, group.last) == (2, 4.0, 701.0)
@@ -133,10 +133,13 @@ def test_server_returns_errors_of_running_and_finished_jobs(
     reporter.state(JobState.FAILED, text(4).replace("Count", "Create/Impulse"))
     (ended,) = client.errors(job_id).groups
     assert (ended.count, ended.failure.type) == (2, "ValueError")
-    assert ended.failure.users_frame is not None and ended.failure.users_frame.line == 4
+    assert (
+        ended.failure.innermost_user_frame is not None
+        and ended.failure.innermost_user_frame.line == 4
+    )
 
 
-def test_unknown_fields_of_newer_server_are_ignored() -> None:
+def test_error_log_client_ignores_unknown_fields_of_newer_server() -> None:
     sent = json.loads(encode_json(log().read_messages([error(1, text())])))
     sent["new"] = sent["groups"][0]["failure"]["new"] = 1
     assert make_record(JobErrors, sent).groups[0].failure.type == "ValueError"

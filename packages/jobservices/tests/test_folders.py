@@ -28,7 +28,7 @@ def everything(folder):
     "others", ["jobs/thesis/chapter1.txt", "sha256/keep.txt", "incoming/letter.txt", "lock"]
 )
 @pytest.mark.parametrize("which", ["artifacts_dir", "state_dir"])
-def test_folder_of_another_user_is_refused_and_unchanged(tmp_path, which, others):
+def test_server_folder_with_foreign_files_is_refused_and_unchanged(tmp_path, which, others):
     folder = tmp_path / "mine"
     (folder / others).parent.mkdir(parents=True)
     (folder / others).write_text("years of work")
@@ -40,7 +40,7 @@ def test_folder_of_another_user_is_refused_and_unchanged(tmp_path, which, others
     assert everything(folder) == before
 
 
-def test_empty_folder_becomes_private_to_user(tmp_path):
+def test_empty_server_folder_becomes_private_to_user(tmp_path):
     tmp_path.chmod(0o755)
     lock_folder(tmp_path, "lock", STATE).close()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
@@ -53,7 +53,7 @@ def test_empty_folder_becomes_private_to_user(tmp_path):
 
 
 @pytest.mark.parametrize("left", [["jobs.lock"], [f"{MARKER}.new"], ["jobs.lock", f"{MARKER}.new"]])
-def test_folder_of_server_that_died_while_marking_can_be_reopened(tmp_path, left):
+def test_folder_of_server_that_was_killed_during_creation_can_be_reopened(tmp_path, left):
     for name in left:
         (tmp_path / name).touch()
     lock_folder(tmp_path, "jobs.lock", STATE).close()
@@ -65,9 +65,11 @@ def test_separate_empty_disk_counts_as_empty_folder(tmp_path):
     lock_folder(tmp_path, "lock", STATE).close()
 
 
-def test_folder_serves_one_purpose(tmp_path):
+def test_server_folder_for_another_purpose_is_refused(tmp_path):
     lock_folder(tmp_path, "lock", STATE).close()
-    with pytest.raises(RunnerError, match="a job server already uses it as its state folder"):
+    with pytest.raises(
+        RunnerError, match="a job server already uses the folder as its state folder"
+    ):
         lock_folder(tmp_path, "lock", ARTIFACTS)
 
 
@@ -83,7 +85,7 @@ def test_folder_serves_one_purpose(tmp_path):
         ('{"purpose": "state"}', "Can't read"),
     ],
 )
-def test_folder_with_marker_of_another_kind_is_refused(tmp_path, text, reason):
+def test_server_folder_with_unknown_marker_content_is_refused(tmp_path, text, reason):
     (tmp_path / MARKER).write_text(text)
     with pytest.raises(RunnerError, match=reason):
         lock_folder(tmp_path, "lock", STATE)
@@ -123,7 +125,7 @@ class _Owned:
         return getattr(self._found, name)
 
 
-def test_links_of_other_users_in_shared_folder_are_not_followed(tmp_path, monkeypatch):
+def test_links_of_other_users_in_server_folder_are_not_followed(tmp_path, monkeypatch):
     shared, aim = tmp_path / "shared", tmp_path / "aim"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -134,14 +136,14 @@ def test_links_of_other_users_in_shared_folder_are_not_followed(tmp_path, monkey
     for name in ("link", "link/below"):
         with pytest.raises(RunnerError, match="symbolic link that another user"):
             lock_folder(shared / name, "lock", STATE)
-    with pytest.raises(RunnerError, match="another user has created it in a shared folder"):
+    with pytest.raises(RunnerError, match="another user has created the folder in a shared folder"):
         lock_folder(shared / "folder", "lock", STATE)
     assert list(aim.iterdir()) == []
     shared.chmod(0o755)
     lock_folder(shared / "link", "lock", STATE).close()
 
 
-def test_lock_file_that_is_symbolic_link_is_not_followed(tmp_path):
+def test_server_folder_lock_that_is_symbolic_link_is_not_followed(tmp_path):
     (tmp_path / "aim").write_text("years of work")
     folder = tmp_path / "state"
     folder.mkdir()

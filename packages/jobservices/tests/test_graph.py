@@ -42,7 +42,7 @@ def changed(**changes):
     )
 
 
-def test_valid_and_empty_pipelines_pass():
+def test_pipeline_check_accepts_valid_and_empty_pipelines():
     without_transforms = attrs.evolve(GOOD, roots=(), transforms={})
     empty = PipelineGraph((), {}, {}, {}, {}, frozenset())
     assert [check_graph(graph) for graph in (GOOD, without_transforms, empty)] == [None] * 3

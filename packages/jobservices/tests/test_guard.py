@@ -75,7 +75,7 @@ def server(executor: FakeExecutor, tmp_path, guard):
         (("authorization-bin", f"Bearer {TOKEN}".encode()),),
     ],
 )
-def test_calls_without_token_are_refused_by_every_service(server, metadata):
+def test_services_with_token_refuse_all_calls_without_token(server, metadata):
     with grpc.insecure_channel(server.address, options=CHANNEL_OPTIONS) as channel:
         for method in METHODS:
             call = channel.stream_stream(f"{MODEL}.{method}")
@@ -85,7 +85,7 @@ def test_calls_without_token_are_refused_by_every_service(server, metadata):
             assert TOKEN not in refused.value.details()
 
 
-def test_list_of_guarded_methods_is_complete(server):
+def test_list_of_methods_in_token_tests_is_complete(server):
     """With the token, each method except the last returns a status other than UNIMPLEMENTED."""
     with open_channel(server.address, Credentials(token=TOKEN)) as channel:
         for method in METHODS:
@@ -98,7 +98,7 @@ def test_list_of_guarded_methods_is_complete(server):
             assert (code is grpc.StatusCode.UNIMPLEMENTED) == ("NoMethod" in method)
 
 
-def test_request_without_token_is_not_parsed(server):
+def test_server_with_token_does_not_parse_request_without_token(server):
     read = []
 
     def endless():
@@ -128,7 +128,7 @@ def submit_with_a_file(server, credentials, tmp_path):
         assert [job.job_id for job in client.jobs()] == [job_id]
 
 
-def test_requests_with_token_succeed(server, tmp_path):
+def test_server_with_token_accepts_requests_with_token(server, tmp_path):
     submit_with_a_file(server, Credentials(token=TOKEN), tmp_path)
 
 
@@ -150,7 +150,9 @@ class TestTls:
             client_authority=pem / "ca.pem",
         )
 
-    def test_client_with_certificate_is_served(self, server, pem, tmp_path):
+    def test_server_with_client_certificates_accepts_client_with_certificate(
+        self, server, pem, tmp_path
+    ):
         credentials = Credentials(
             tls=True,
             authority=(pem / "ca.pem").read_bytes(),
@@ -160,7 +162,7 @@ class TestTls:
         submit_with_a_file(server, credentials, tmp_path)
 
     @pytest.mark.parametrize("tls", [True, False])
-    def test_client_without_certificate_is_refused(self, server, pem, tls):
+    def test_server_with_client_certificates_refuses_other_clients(self, server, pem, tls):
         credentials = Credentials(tls=tls, authority=(pem / "ca.pem").read_bytes())
         with (
             JobClient(server.address, timeout=5, credentials=credentials) as client,
@@ -177,7 +179,7 @@ class TestReading:
     @pytest.mark.parametrize(
         "content", [b"", b"\n", b"short", b"two lines\nof a token, long", b"\xff" * 32]
     )
-    def test_invalid_token_is_refused_without_being_shown(self, tmp_path, content):
+    def test_invalid_token_is_refused_and_hidden_in_error(self, tmp_path, content):
         (tmp_path / "token").write_bytes(content)
         with pytest.raises(
             JobServicesError, match="contains no valid token; expected 16"
@@ -185,7 +187,7 @@ class TestReading:
             read_token(tmp_path / "token")
         assert "two lines" not in str(refused.value)
 
-    def test_missing_token_file_is_named(self, tmp_path):
+    def test_missing_token_file_is_reported_with_its_path(self, tmp_path):
         with pytest.raises(JobServicesError, match=f"Can't read {tmp_path}/token: No such file"):
             read_guard(token_file=tmp_path / "token")
 
@@ -198,7 +200,7 @@ class TestReading:
             read_guard(**given)
 
     @pytest.mark.parametrize("which", ["certificate", "key", "client_authority"])
-    def test_invalid_certificate_files_are_named(self, pem, tmp_path, which):
+    def test_invalid_certificate_files_are_reported_with_their_paths(self, pem, tmp_path, which):
         (tmp_path / "wrong.pem").write_text("wrong")
         given = {"certificate": pem / "server.pem", "key": pem / "server.key"}
         given |= {"client_authority": pem / "ca.pem", which: tmp_path / "wrong.pem"}
@@ -206,7 +208,7 @@ class TestReading:
             read_guard(**given)
 
 
-def test_owner_process_connects_through_socket(executor, tmp_path, pem):
+def test_process_of_server_owner_connects_through_unix_socket(executor, tmp_path, pem):
     executor.on_start = run_to_end
     folder = tmp_path / "own"
     folder.mkdir()

@@ -18,7 +18,7 @@ def history(limits=None):
 
 
 def add(told, importance, text, time):
-    told.add_messages([told.new_message(importance, text, time)])
+    told.add_messages([told.create_message(importance, text, time)])
 
 
 def never():
@@ -29,7 +29,7 @@ def shown(entries):
     return [entry.state.name if isinstance(entry, StateEvent) else entry.text for entry in entries]
 
 
-def test_reader_gets_all_entries_in_order_until_end():
+def test_job_history_reader_gets_all_entries_in_order_until_end():
     told = history()
     add(told, Importance.BASIC, "one", 2.0)
     told.add_state(JobState.STARTING, 3.0)
@@ -40,7 +40,7 @@ def test_reader_gets_all_entries_in_order_until_end():
     assert shown(told.follow_entries(never)) == expected
 
 
-def test_messages_have_numbers_and_timestamps():
+def test_job_history_messages_have_numbers_and_timestamps():
     told = history()
     add(told, Importance.WARNING, "one", 0.5)
     add(told, Importance.BASIC, "two", 1.0)
@@ -64,7 +64,7 @@ def test_state_stream_starts_with_current_state():
     assert shown(told.follow_states(never)) == ["CANCELLED"]
 
 
-def test_waiting_reader_is_woken_by_new_entry():
+def test_waiting_job_history_reader_gets_each_new_entry():
     told = history()
     seen = []
     reader = threading.Thread(target=lambda: seen.extend(told.follow_entries(never)))
@@ -77,18 +77,18 @@ def test_waiting_reader_is_woken_by_new_entry():
 
 
 @pytest.mark.parametrize("follow", ["follow_entries", "follow_states"])
-def test_closed_waiting_reader_ends_when_woken(follow):
+def test_closed_job_history_reader_ends_after_next_entry(follow):
     told = history()
     gone = threading.Event()
     reader = threading.Thread(target=lambda: list(getattr(told, follow)(gone.is_set)))
     reader.start()
     gone.set()
-    told.wake_readers()
+    told.wake_waiting_readers()
     reader.join(LIMIT)
     assert not reader.is_alive()
 
 
-def test_old_messages_are_dropped_and_reader_gets_their_number():
+def test_job_history_drops_old_messages_and_reports_their_number():
     told = history(ServerLimits(messages=100))
     told.add_state(JobState.RUNNING, 2.0)
     for number in range(1000):
@@ -101,7 +101,7 @@ def test_old_messages_are_dropped_and_reader_gets_their_number():
     assert gap == f"({1000 - len(rest)} earlier messages were discarded)"
 
 
-def test_slow_reader_misses_dropped_messages_but_no_state():
+def test_slow_job_history_reader_misses_dropped_messages_but_no_state():
     told = history(ServerLimits(messages=100))
     reader = told.follow_entries(never)
     assert next(reader).state is JobState.STOPPED
@@ -116,7 +116,7 @@ def test_slow_reader_misses_dropped_messages_but_no_state():
     assert gap == f"({1000 - len(rest)} earlier messages were discarded)"
 
 
-def test_long_texts_count_towards_limit():
+def test_job_history_limit_includes_length_of_messages():
     told = history(ServerLimits(message_chars=1000))
     for _ in range(100):
         add(told, Importance.BASIC, "x" * 300, 2.0)
@@ -124,7 +124,7 @@ def test_long_texts_count_towards_limit():
     assert 2 <= shown(told.follow_entries(never)).count("x" * 300) <= 3
 
 
-def test_message_above_all_limits_is_retained_truncated():
+def test_job_history_message_above_size_limit_is_truncated():
     told = history(ServerLimits(message_chars=10, text_chars=100))
     add(told, Importance.ERROR, "a" * 500 + "b" * 500, 2.0)
     told.add_state(JobState.FAILED, 3.0)
@@ -132,7 +132,7 @@ def test_message_above_all_limits_is_retained_truncated():
     assert text == "a" * 50 + "\n... (900 characters omitted) ...\n" + "b" * 50
 
 
-def test_wait_for_end_has_timeout():
+def test_wait_for_end_of_job_history_has_timeout():
     told = history()
     assert not told.wait_until_ended(0.01)
     told.add_state(JobState.DONE, 2.0)

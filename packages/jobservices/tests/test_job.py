@@ -97,7 +97,7 @@ reports = st.lists(st.sampled_from([*JobState, "cancel", "drain", "message"]), m
 
 
 @given(reports)
-def test_history_of_job_follows_transition_table_and_ends_once(actions):
+def test_job_history_follows_transition_table_and_ends_once(actions):
     ends = []
     job = make(ends)
     for action in actions:
@@ -157,7 +157,7 @@ def test_messages_name_their_transform_and_end_with_job(job):
     assert texts(job) == ["[Read/ParDo(Split)] hello"]
 
 
-def test_lines_logged_at_once_become_separate_messages(job):
+def test_lines_logged_together_become_separate_messages(job):
     job.log([MessageLine(Importance.BASIC, "one", "Read"), MessageLine(Importance.ERROR, "other")])
     job.log([])
     job.state(JobState.FAILED)
@@ -171,10 +171,10 @@ def test_message_with_invalid_unicode_is_shown_with_replacements(job):
     assert texts(job) == ["broken ? text"]
 
 
-def test_cancel_reaches_executor_and_waits_for_its_report(job):
+def test_cancelled_job_ends_after_report_of_executor(job):
     handle = Handle()
     job.mark_started()
-    job.attach_handle(handle)
+    job.set_executor_handle(handle)
     assert job.cancel() is JobState.CANCELLING
     assert job.cancel() is JobState.CANCELLING
     assert handle.cancels == 2
@@ -185,18 +185,18 @@ def test_cancel_reaches_executor_and_waits_for_its_report(job):
     assert handle.cancels == 2
 
 
-def test_cancel_before_handle_exists_is_forwarded_to_handle(job):
+def test_cancel_before_executor_returned_handle_is_forwarded_to_handle(job):
     job.mark_started()
     job.cancel()
     handle = Handle()
-    job.attach_handle(handle)
+    job.set_executor_handle(handle)
     assert handle.cancels == 1
 
 
-def test_drain_reaches_executor_and_waits_for_its_report(job):
+def test_drained_job_ends_after_report_of_executor(job):
     handle = Handle()
     job.mark_started()
-    job.attach_handle(handle)
+    job.set_executor_handle(handle)
     assert job.drain() is JobState.DRAINING
     assert not job.state(JobState.RUNNING)
     assert job.state(JobState.DRAINED)
@@ -205,18 +205,18 @@ def test_drain_reaches_executor_and_waits_for_its_report(job):
     assert handle.drains == 1
 
 
-def test_drain_before_handle_exists_is_forwarded_to_handle(job):
+def test_drain_before_executor_returned_handle_is_forwarded_to_handle(job):
     assert job.drain() is JobState.DRAINING
     assert not job.state(JobState.STARTING)
     handle = Handle()
-    job.attach_handle(handle)
+    job.set_executor_handle(handle)
     assert (handle.drains, handle.cancels) == (1, 0)
 
 
 def test_draining_job_can_be_cancelled_but_not_vice_versa(job):
     handle = Handle()
     job.mark_started()
-    job.attach_handle(handle)
+    job.set_executor_handle(handle)
     job.drain()
     assert job.cancel() is JobState.CANCELLING
     assert job.drain() is JobState.CANCELLING
@@ -229,7 +229,7 @@ def test_draining_job_can_be_cancelled_but_not_vice_versa(job):
 )
 def test_cancel_or_drain_that_fails_in_executor_raises(job, wish, state, told):
     job.mark_started()
-    job.attach_handle(Handle(error=ValueError("no way")))
+    job.set_executor_handle(Handle(error=ValueError("no way")))
     assert wish(job) is state
     job.state(JobState.FAILED)
     assert texts(job) == [f"the job can't be {told}: ValueError: no way"]
@@ -239,11 +239,11 @@ def attempted(job):
     return [info.payload for info in job.metrics().attempted]
 
 
-def test_metrics_come_from_handle_until_job_ends(job):
+def test_job_metrics_come_from_handle_until_job_ends(job):
     assert job.metrics() == JobMetrics()
     handle = Handle()
     job.mark_started()
-    job.attach_handle(handle)
+    job.set_executor_handle(handle)
     assert attempted(job) == [b"1"]
     assert attempted(job) == [b"2"]
     job.state(JobState.DONE)
@@ -252,25 +252,25 @@ def test_metrics_come_from_handle_until_job_ends(job):
     assert attempted(job) == [b"3"]
 
 
-def test_metrics_of_job_that_ends_before_its_handle_are_returned(job):
+def test_job_that_ends_before_handle_exists_has_metrics_of_handle(job):
     job.mark_started()
     job.state(JobState.DONE)
-    job.attach_handle(Handle())
+    job.set_executor_handle(Handle())
     assert attempted(job) == attempted(job) == [b"1"]
 
 
-def test_failing_metrics_do_not_prevent_end_of_job(job):
+def test_job_with_failing_metrics_ends(job):
     class Failing(Handle):
         def metrics(self):
             raise ValueError
 
     job.mark_started()
-    job.attach_handle(Failing())
+    job.set_executor_handle(Failing())
     assert job.state(JobState.DONE)
     assert job.metrics() == JobMetrics()
 
 
-def test_suspended_job_keeps_its_state(ends, job):
+def test_job_suspended_by_server_stop_keeps_its_state(ends, job):
     job.mark_started()
     assert job.suspend()
     job.message(Importance.BASIC, "not heard")

@@ -91,7 +91,7 @@ def end(file, job, *entries, metrics=JobMetrics()):  # noqa: B008
     )
 
 
-def test_jobs_are_read_back_as_recorded(file, folder):
+def test_job_file_returns_jobs_as_recorded(file, folder):
     assert file.jobs == file.damage == ()
     first, second = kept("z"), kept("a")
     file.add_job(first)
@@ -110,7 +110,7 @@ STUCK = Ending(EndingKind.STUCK, "stuck", waits=(Wait(WaitKind.HOLD, "s", ("A",)
 
 
 @pytest.mark.parametrize("record", [FAILED, STUCK, Ending(EndingKind.BUNDLE, "no", FAILED)])
-def test_message_records_of_running_and_finished_jobs_are_read_back(file, folder, record):
+def test_job_file_returns_message_records_of_running_and_finished_jobs(file, folder, record):
     job = kept("a")
     told = attrs.evolve(message(1), worker="host:12", record=record)
     file.add_job(job)
@@ -122,7 +122,7 @@ def test_message_records_of_running_and_finished_jobs_are_read_back(file, folder
         assert told in again.read_archive("a").entries
 
 
-def test_record_of_unknown_kind_is_skipped(file, folder):
+def test_job_file_skips_message_record_of_unknown_kind(file, folder):
     job, told = kept("a"), attrs.evolve(message(1), record=FAILED)
     file.add_job(job)
     with patch.dict(message_records._KINDS, {"tomorrow": FailedBundle}, clear=True):
@@ -132,7 +132,7 @@ def test_record_of_unknown_kind_is_skipped(file, folder):
         assert again.damage == ()
 
 
-def test_messages_of_older_version_are_read(file, folder):
+def test_job_file_returns_messages_of_older_version(file, folder):
     """Older messages have no record, in the file of a running job and in the archive of a finished job."""
     job, told = kept("a"), attrs.evolve(message(1), transform="A", worker="host:12")
     file.add_job(job)
@@ -149,7 +149,7 @@ def test_messages_of_older_version_are_read(file, folder):
     )
 
 
-def test_finished_jobs_are_loaded_only_on_request(file, folder):
+def test_job_file_loads_finished_jobs_only_on_request(file, folder):
     job, metrics = kept("a"), JobMetrics((INFO, INFO), (INFO,))
     file.add_job(job)
     states = (message(1), StateEvent(JobState.RUNNING, 2.0), message(2, "zwei\n🙂"))
@@ -177,7 +177,7 @@ def test_finished_jobs_are_loaded_only_on_request(file, folder):
                 again.read_archive("b")
 
 
-def test_forgotten_job_leaves_no_record(file, folder):
+def test_job_file_raises_not_found_for_removed_job(file, folder):
     file.add_job(kept("a"))
     file.delete_job("a")
     with reopened(file, folder) as again:
@@ -187,7 +187,7 @@ def test_forgotten_job_leaves_no_record(file, folder):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
 
 
-def test_dropped_messages_are_deleted_and_states_stay(file, folder):
+def test_job_file_deletes_dropped_messages_and_keeps_states(file, folder):
     file.add_job(kept("a"))
     for first in range(1, 2_001, 8):
         numbers = range(first, min(first + 8, 2_001))
@@ -201,7 +201,7 @@ def test_dropped_messages_are_deleted_and_states_stay(file, folder):
         assert [int(entry.message_id) for entry in messages] == list(range(1_901, 2_001))
 
 
-def test_batch_of_messages_costs_fraction_of_single_writes(file):
+def test_job_file_writes_batch_of_messages_faster_than_single_messages(file):
     file.add_job(kept("a"))
 
     def cpu(batches):
@@ -215,12 +215,12 @@ def test_batch_of_messages_costs_fraction_of_single_writes(file):
     assert together < one_by_one / 5
 
 
-def test_folder_in_use_is_refused(file, folder):
+def test_job_file_in_folder_in_use_is_refused(file, folder):
     with pytest.raises(RunnerError, match=f"state folder {folder} is in use"):
         JobFile(folder)
 
 
-def test_job_that_cannot_be_recorded_is_refused(file, caplog):
+def test_job_file_refuses_job_that_cannot_be_recorded(file, caplog):
     file.add_job(kept("a"))
     with pytest.raises(Unavailable, match="can't be recorded"):
         file.add_job(kept("a"))
@@ -233,7 +233,7 @@ def test_job_that_cannot_be_recorded_is_refused(file, caplog):
 
 
 @pytest.mark.parametrize("content", [b"", b"no database" * 500])
-def test_invalid_file_is_moved_aside(file, folder, content):
+def test_invalid_job_file_is_moved_aside(file, folder, content):
     file.add_job(kept("a"))
     file.close()
     (folder / FILE).write_bytes(content)
@@ -258,7 +258,7 @@ def test_invalid_file_is_moved_aside(file, folder, content):
         "DELETE FROM history WHERE job_id = 'a'",
     ],
 )
-def test_damage_loses_only_damaged_job_and_keeps_copy(file, folder, statement):
+def test_damaged_job_file_loses_only_damaged_job_and_keeps_copy(file, folder, statement):
     for job_id in ("a", "b"):
         file.add_job(kept(job_id))
     file.close()
@@ -284,7 +284,7 @@ def test_missing_message_before_last_state_is_reported_and_job_continues(file, f
         assert len(again.jobs) == 1
 
 
-def test_missing_job_file_with_neighbour_files_is_reported(file, folder):
+def test_missing_job_file_is_reported_if_its_other_files_exist(file, folder):
     file.add_job(kept("a"))
     file.close()
     for path in folder.glob(f"{FILE}*"):
@@ -307,7 +307,7 @@ def test_record_of_finished_job_is_verified_on_read(file, folder):
             again.read_archive("a")
 
 
-def test_messages_of_finished_jobs_are_not_read_at_start(file, folder):
+def test_job_file_does_not_read_messages_of_finished_jobs_at_start(file, folder):
     """500 jobs with 10,000 messages each cost a server 2.4 GB and 22 s."""
     job = kept("a")
     file.add_job(job)
@@ -321,7 +321,7 @@ def test_messages_of_finished_jobs_are_not_read_at_start(file, folder):
         assert len(again.read_archive("a").entries) == 10_002
 
 
-def test_disk_space_of_forgotten_jobs_is_freed(file, folder):
+def test_job_file_frees_disk_space_of_removed_jobs(file, folder):
     for number in range(20):
         job = kept(f"job-{number}")
         spec = attrs.evolve(job.spec, pipeline=os.urandom(100_000))
@@ -344,7 +344,7 @@ def failed(number):
     return attrs.evolve(message(number, "ValueError: no"), importance=Importance.ERROR)
 
 
-def test_errors_of_dropped_messages_survive_restart(file, folder):
+def test_job_file_returns_errors_of_dropped_messages_after_restart(file, folder):
     job = kept("a")
     file.add_job(job)
     early = errors_of(failed(1))
@@ -362,7 +362,7 @@ def test_errors_of_dropped_messages_survive_restart(file, folder):
         assert again.read_archive("a") == archive
 
 
-def test_damaged_notes_are_reported_and_job_continues(file, folder):
+def test_damaged_error_notes_in_job_file_are_reported_and_job_continues(file, folder):
     job = kept("a")
     file.add_job(job)
     file.add_messages(

@@ -22,13 +22,13 @@ def ids(found):
     return [line.id for line in found.lines]
 
 
-def test_log_line_has_time_severity_step_worker_and_text():
+def test_job_log_line_has_time_severity_step_worker_and_text():
     sent = message(7, "Read/Lines", "careful", Importance.WARNING, "host:12")
     (line,) = select_logs([sent], LogQuery()).lines
     assert line == JobLogLine(7, 2.5, "WARNING", "Read/Lines", "host:12", "careful")
 
 
-def test_lines_of_composite_include_lines_of_its_parts():
+def test_job_log_of_composite_includes_lines_of_its_parts():
     log = [message(number, step) for number, step in enumerate(STEPS, 1)]
     assert ids(select_logs(log, LogQuery(step="Read"))) == [2, 3]
     assert ids(select_logs(log, LogQuery(step="Read/Lines"))) == [3]
@@ -37,7 +37,7 @@ def test_lines_of_composite_include_lines_of_its_parts():
     assert found.steps == ("Count", "Reading", "Read/Lines", "Read")
 
 
-def test_log_search_matches_severity_and_text_but_not_step_name():
+def test_job_log_search_matches_severity_and_text_but_not_step_name():
     log = [
         message(1, "Read", "One Line"),
         message(2, "Count", "another", Importance.WARNING),
@@ -49,7 +49,7 @@ def test_log_search_matches_severity_and_text_but_not_step_name():
     assert ids(select_logs(log, LogQuery(text="line", severity="ERROR", before=3))) == []
 
 
-def test_long_line_is_returned_truncated_to_client_limit():
+def test_job_log_line_above_client_limit_is_truncated():
     log = [message(1, text="x" * 1_000_000), message(2, text="short")]
     found = select_logs(log, LogQuery(characters=10))
     assert (ids(found), found.found) == ([2], 2)
@@ -70,7 +70,7 @@ LOGS = st.lists(
 
 
 @given(LOGS, st.integers(1, 40), st.integers(1, 60), st.sampled_from(STEPS), st.sampled_from("ab"))
-def test_log_pages_read_backwards_cover_each_line_once(log, most, characters, step, text):
+def test_job_log_pages_read_backwards_contain_each_line_once(log, most, characters, step, text):
     log = [attrs.evolve(one, message_id=str(number)) for number, one in enumerate(log, 1)]
     whole = LogQuery(step=step, text=text)
     expected = ids(select_logs(log, whole))
@@ -82,7 +82,7 @@ def test_log_pages_read_backwards_cover_each_line_once(log, most, characters, st
     assert [one.id for one in seen] == expected
 
 
-def test_log_query_never_exceeds_client_limit():
+def test_job_log_response_never_exceeds_client_limit():
     log = [message(number) for number in range(1, 2 * MOST_LINES)]
     found = select_logs(log, LogQuery(most=10**9))
     assert (len(found.lines), found.found) == (MOST_LINES, len(log))

@@ -23,33 +23,33 @@ def varint(number: int) -> bytes:
 
 
 @given(INT64)
-def test_sums_are_decoded(number: int) -> None:
+def test_sum_metrics_are_decoded(number: int) -> None:
     assert value(urns.SUM_INT64_TYPE, varint(number)) == number
 
 
 @given(st.floats(allow_nan=False))
-def test_sums_of_doubles_are_decoded(number: float) -> None:
+def test_sum_metrics_of_doubles_are_decoded(number: float) -> None:
     assert value(urns.SUM_DOUBLE_TYPE, coders.FloatCoder().encode(number)) == number
 
 
 @given(st.tuples(INT64, INT64, INT64, INT64))
-def test_distributions_are_decoded(four: tuple[int, int, int, int]) -> None:
+def test_distribution_metrics_are_decoded(four: tuple[int, int, int, int]) -> None:
     payload = b"".join(map(varint, four))
     assert value(urns.DISTRIBUTION_INT64_TYPE, payload) == Distribution(*four)
 
 
-def test_latest_values_are_decoded() -> None:
+def test_latest_value_metrics_are_decoded() -> None:
     assert value(urns.LATEST_INT64_TYPE, varint(5) + varint(-7)) == LatestValue(5, -7)
 
 
 @given(st.lists(st.floats(allow_nan=False)))
-def test_progress_values_are_decoded(numbers: list[float]) -> None:
+def test_progress_metrics_are_decoded(numbers: list[float]) -> None:
     payload = coders.IterableCoder(coders.FloatCoder()).encode(numbers)
     assert value(urns.PROGRESS_TYPE, payload) == tuple(numbers)
 
 
 @given(st.sets(st.text()))
-def test_string_sets_are_decoded(texts: set[str]) -> None:
+def test_string_set_metrics_are_decoded(texts: set[str]) -> None:
     payload = coders.IterableCoder(coders.StrUtf8Coder()).encode(sorted(texts))
     assert value(urns.SET_STRING_TYPE, payload) == texts
 
@@ -57,12 +57,12 @@ def test_string_sets_are_decoded(texts: set[str]) -> None:
 @given(
     st.sampled_from(sorted(v for k, v in vars(urns).items() if k.endswith("_TYPE"))), st.binary()
 )
-def test_invalid_payload_decodes_to_none(kind: str, payload: bytes) -> None:
+def test_invalid_metric_payload_decodes_to_none(kind: str, payload: bytes) -> None:
     found = value(kind, payload)
     # Random bytes that can be decoded have the same value each time.
     assert found is None or repr(found) == repr(value(kind, payload))
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xff" * 11])
-def test_unterminated_varint_decodes_to_none(payload: bytes) -> None:
+def test_metric_payload_with_unterminated_varint_decodes_to_none(payload: bytes) -> None:
     assert value(urns.SUM_INT64_TYPE, payload) is None

@@ -44,36 +44,36 @@ SERIES = StageSeries("s", ((1.5, 2, 3, 4, 5), (11.5, 12, 13, 14, 15)))
 class Observed(FakeJob):
     """A job with observations."""
 
-    def execution(self) -> Execution:
+    def get_execution(self) -> Execution:
         return EXECUTION
 
     def get_stage_series(self) -> tuple[StageSeries, ...]:
         return (SERIES,)
 
-    def stacks(self) -> tuple[ThreadStack, ...]:
+    def get_stacks(self) -> tuple[ThreadStack, ...]:
         return (STACK,)
 
 
-def test_observation_arrives_as_reported(
+def test_observation_client_returns_execution_as_reported(
     client: JobClient, executor: FakeExecutor, pipeline: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("packages.jobservices.tests.fakes.FakeJob", Observed)
     job_id = client.submit(pipeline)
-    assert client.execution(job_id) == EXECUTION
-    assert client.stacks(job_id) == (STACK,)
+    assert client.get_execution(job_id) == EXECUTION
+    assert client.get_stacks(job_id) == (STACK,)
     assert client.get_stage_series(job_id) == (SERIES,)
     executor.job(job_id).reporter.state(JobState.CANCELLING)
     executor.job(job_id).reporter.state(JobState.CANCELLED)
     with pytest.raises(JobApiError, match="isn't running") as ended:
-        client.execution(job_id)
+        client.get_execution(job_id)
     assert ended.value.code == "FAILED_PRECONDITION"
 
 
-def test_runner_without_observations_returns_unimplemented(
+def test_observation_of_runner_without_observations_is_unimplemented(
     client: JobClient, pipeline: bytes
 ) -> None:
     job_id = client.submit(pipeline)
-    for ask in (client.execution, client.stacks, client.get_stage_series):
+    for ask in (client.get_execution, client.get_stacks, client.get_stage_series):
         with pytest.raises(JobApiError) as refused:
             ask(job_id)
         assert refused.value.code == "UNIMPLEMENTED"
@@ -83,20 +83,22 @@ def test_runner_without_observations_returns_unimplemented(
     "query",
     [5, {"before": "x"}, {"most": []}, {"before": float("inf")}, {"most": float("nan")}, [1]],
 )
-def test_invalid_query_is_refused(client: JobClient, pipeline: bytes, query: object) -> None:
+def test_invalid_observation_query_is_refused(
+    client: JobClient, pipeline: bytes, query: object
+) -> None:
     job_id = client.submit(pipeline)
     with pytest.raises(JobApiError) as refused:
         client._call_observation_service("GetLogs", {"job_id": job_id, "query": query})
     assert refused.value.code == "INVALID_ARGUMENT"
 
 
-def test_unknown_job_is_not_found(client: JobClient) -> None:
+def test_observation_of_unknown_job_is_not_found(client: JobClient) -> None:
     with pytest.raises(JobApiError) as refused:
-        client.execution("none")
+        client.get_execution("none")
     assert refused.value.code == "NOT_FOUND"
 
 
-def test_job_times_are_returned(
+def test_observation_client_returns_job_times(
     client: JobClient, executor: FakeExecutor, clock: Clock, pipeline: bytes
 ) -> None:
     began = clock.now
@@ -117,7 +119,7 @@ def test_job_times_are_returned(
     assert (times.started, times.ended, times.error) == (began + 5, began + 12, "it broke")
 
 
-def test_unknown_fields_of_newer_server_are_ignored() -> None:
+def test_observation_client_ignores_unknown_fields_of_newer_server() -> None:
     sent = json.loads(encode_json(Execution((BUNDLE,))))
     sent["new"] = 1
     sent["bundles"][0]["new"] = 2
@@ -162,7 +164,7 @@ STORY = BundleStory(
 )
 
 
-def test_bundle_story_arrives_as_reported_by_runner(
+def test_observation_client_returns_bundle_story_as_reported(
     executor: FakeExecutor, pipeline: bytes, tmp_path: Path
 ) -> None:
     asked: list[tuple[str, int]] = []
@@ -175,18 +177,20 @@ def test_bundle_story_arrives_as_reported_by_runner(
     with JobClient(server.start()) as client:
         try:
             job_id = client.submit(pipeline)
-            assert client.story(job_id, 7) == STORY
+            assert client.get_bundle_story(job_id, 7) == STORY
             assert asked == [(job_id, 7)]
             with pytest.raises(JobApiError, match="nothing") as unknown:
-                client.story("nothing", 7)
+                client.get_bundle_story("nothing", 7)
             assert unknown.value.code == "NOT_FOUND"
             with pytest.raises(JobApiError, match="isn't a number") as wrong:
-                client.story(job_id, "7")  # type: ignore[arg-type]
+                client.get_bundle_story(job_id, "7")  # type: ignore[arg-type]
             assert wrong.value.code == "INVALID_ARGUMENT"
             ended = executor.job(job_id).reporter
             ended.state(JobState.CANCELLING)
             ended.state(JobState.CANCELLED)
-            assert client.story(job_id, 8) == STORY, "the journal of an ended job may be kept"
+            assert client.get_bundle_story(job_id, 8) == STORY, (
+                "the journal of an ended job may be kept"
+            )
         finally:
             server.stop()
 
@@ -194,8 +198,8 @@ def test_bundle_story_arrives_as_reported_by_runner(
 def test_bundle_story_of_runner_without_journal_is_unimplemented(
     client: JobClient, pipeline: bytes
 ) -> None:
-    with pytest.raises(JobApiError, match="no journal") as refused:
-        client.story(client.submit(pipeline), 0)
+    with pytest.raises(JobApiError, match="record the history of bundles") as refused:
+        client.get_bundle_story(client.submit(pipeline), 0)
     assert refused.value.code == "UNIMPLEMENTED"
 
 
@@ -208,12 +212,14 @@ def test_bundle_story_of_later_version_is_read_without_unknown_fields() -> None:
     )
 
 
-def test_announced_pages_reach_clients(executor: FakeExecutor, tmp_path: Path) -> None:
+def test_observation_client_returns_announced_web_pages(
+    executor: FakeExecutor, tmp_path: Path
+) -> None:
     server = JobServer(executor, artifacts_dir=tmp_path, port=0)
     with JobClient(server.start()) as client:
         try:
-            assert client.pages() == ""
+            assert client.get_pages_url() == ""
             server.door.announce_pages("http://localhost:8074")
-            assert client.pages() == "http://localhost:8074"
+            assert client.get_pages_url() == "http://localhost:8074"
         finally:
             server.stop()

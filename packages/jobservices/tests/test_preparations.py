@@ -50,11 +50,11 @@ def test_preparation_tokens_are_unique_and_unguessable(preparations):
     assert first.staging_token != second.staging_token
     assert len(first.staging_token) >= 40
     assert first.preparation_id not in first.staging_token
-    assert preparations.find_by_token(first.staging_token) is first
+    assert preparations.find_preparation_by_token(first.staging_token) is first
     with pytest.raises(NotFound):
-        preparations.find_by_token(first.preparation_id)
+        preparations.find_preparation_by_token(first.preparation_id)
     with pytest.raises(NotFound):
-        preparations.find_by_token("")
+        preparations.find_preparation_by_token("")
 
 
 def test_malformed_pipeline_is_not_prepared():
@@ -68,7 +68,7 @@ def test_preparation_without_its_artifacts_cannot_be_run(preparations, store):
     preparation = preparations.add_preparation(request(file_artifact("/f", "main.jar")), PEER)
     with pytest.raises(NotReady, match=r"'python'.*'main.jar'"):
         preparations.take_preparation(preparation.preparation_id)
-    preparations.set_staged(
+    preparations.set_staged_artifacts(
         preparation, "owner", dict.fromkeys(preparation.list_dependencies(), ())
     )
     assert preparations.take_preparation(preparation.preparation_id) is preparation
@@ -76,15 +76,15 @@ def test_preparation_without_its_artifacts_cannot_be_run(preparations, store):
         preparations.take_preparation(preparation.preparation_id)
 
 
-def test_second_staging_replaces_first(preparations, store):
+def test_second_staging_of_prepared_job_replaces_first(preparations, store):
     preparation = preparations.add_preparation(request(), PEER)
     stored = store.add_file("first", b"content")
-    preparations.set_staged(preparation, "first", {})
-    preparations.set_staged(preparation, "second", {})
+    preparations.set_staged_artifacts(preparation, "first", {})
+    preparations.set_staged_artifacts(preparation, "second", {})
     assert not stored.path.exists()
     preparations.take_preparation(preparation.preparation_id)
     with pytest.raises(NotFound):
-        preparations.set_staged(preparation, "third", {})
+        preparations.set_staged_artifacts(preparation, "third", {})
 
 
 def test_unused_preparations_expire_with_their_artifacts(preparations, store, clock):
@@ -93,7 +93,7 @@ def test_unused_preparations_expire_with_their_artifacts(preparations, store, cl
         preparations.add_preparation(request(), PEER),
     )
     stored = store.add_file("owner", b"content")
-    preparations.set_staged(old, "owner", {})
+    preparations.set_staged_artifacts(old, "owner", {})
     clock.now += 60
     preparations.renew(used)
     assert preparations.remove_expired() == 0
@@ -103,11 +103,11 @@ def test_unused_preparations_expire_with_their_artifacts(preparations, store, cl
     with pytest.raises(NotFound, match="100 s"):
         preparations.take_preparation(old.preparation_id)
     with pytest.raises(NotFound):
-        preparations.find_by_token(old.staging_token)
+        preparations.find_preparation_by_token(old.staging_token)
     assert preparations.take_preparation(used.preparation_id) is used
 
 
-def test_client_with_too_many_preparations_loses_oldest_only(preparations, store, clock):
+def test_client_above_preparation_limit_loses_its_oldest_preparation(preparations, store, clock):
     patient = preparations.add_preparation(request(), PEER)
     flood = []
     for number in range(20):
@@ -127,12 +127,12 @@ def test_client_with_too_many_preparations_loses_oldest_only(preparations, store
         with pytest.raises(LimitExceeded, match="the server discarded the prepared job"):
             preparations.take_preparation(preparation.preparation_id)
         with pytest.raises(LimitExceeded, match="Prepare the job again"):
-            preparations.find_by_token(preparation.staging_token)
+            preparations.find_preparation_by_token(preparation.staging_token)
         with pytest.raises(LimitExceeded, match="discarded the prepared job"):
-            preparations.set_staged(preparation, "owner", {})
+            preparations.set_staged_artifacts(preparation, "owner", {})
 
 
-def test_host_above_limit_loses_preparations_of_busiest_connection(preparations):
+def test_host_above_preparation_limit_loses_preparations_of_connection_with_most(preparations):
     quiet = preparations.add_preparation(
         request(), ClientConnection.from_peer_name("ipv6:%5B::1%5D:1")
     )
@@ -147,7 +147,7 @@ def test_host_above_limit_loses_preparations_of_busiest_connection(preparations)
 def test_expired_preparation_leaves_no_artifacts(preparations, store):
     first = preparations.add_preparation(request(), PEER)
     stored = store.add_file("owner", b"content")
-    preparations.set_staged(first, "owner", {})
+    preparations.set_staged_artifacts(first, "owner", {})
     for _ in range(3):
         preparations.add_preparation(request(), PEER)
     assert not stored.path.exists()
@@ -171,7 +171,7 @@ def test_waiting_preparations_are_compressed():
     assert all(one.options == {"x" * 100_000: 1} for one in waiting)
 
 
-def test_preparation_bytes_are_limited(store, clock):
+def test_total_size_of_preparations_is_limited(store, clock):
     size, held = request().size, request().held
     assert size > held > 100
     fit = 3 * size // held

@@ -42,7 +42,7 @@ def read_first_message(client, job_id):
     return next(e.text for e in client.messages(job_id, LIMIT) if isinstance(e, JobMessage))
 
 
-def test_jobs_beyond_the_quota_wait_and_run_in_order(servers):
+def test_jobs_above_quota_of_user_wait_and_run_in_order(servers):
     client = servers.start()
     jobs = [client.submit(PIPELINE) for _ in range(3)]
     assert [client.state(job).state.name for job in jobs] == ["STARTING", "STOPPED", "STOPPED"]
@@ -57,7 +57,7 @@ def test_jobs_beyond_the_quota_wait_and_run_in_order(servers):
         assert eventually(lambda n=number: find_started(servers) == jobs[: n + 2])
 
 
-def test_job_beyond_the_waiting_limit_is_refused_and_can_run_later(servers):
+def test_job_above_the_waiting_limit_of_a_user_is_refused_and_can_run_later(servers):
     client = servers.start()
     jobs = [client.submit(PIPELINE) for _ in range(3)]
     prepared = client.prepare(PIPELINE)
@@ -69,7 +69,7 @@ def test_job_beyond_the_waiting_limit_is_refused_and_can_run_later(servers):
     assert client.state(client.run(prepared)).state is JobState.STOPPED
 
 
-def test_other_user_does_not_wait(servers):
+def test_job_of_another_user_does_not_wait_for_the_quota(servers):
     client = servers.start()
     for _ in range(3):
         client.submit(PIPELINE)
@@ -78,7 +78,7 @@ def test_other_user_does_not_wait(servers):
             assert bob.state(bob.submit(PIPELINE)).state is JobState.STARTING
 
 
-def test_waiting_job_is_cancelled_without_a_start(servers):
+def test_job_waiting_for_a_quota_is_cancelled_without_a_start(servers):
     client = servers.start()
     first, second, third = (client.submit(PIPELINE) for _ in range(3))
     assert client.cancel(second) is JobState.CANCELLED
@@ -88,7 +88,7 @@ def test_waiting_job_is_cancelled_without_a_start(servers):
     assert find_started(servers) == [first, third]
 
 
-def test_drained_waiting_job_is_drained_at_its_turn(servers):
+def test_job_drained_while_waiting_for_a_quota_drains_when_it_starts(servers):
     client = servers.start()
     first, second = client.submit(PIPELINE), client.submit(PIPELINE)
     assert client.drain(second) is JobState.DRAINING
@@ -97,7 +97,7 @@ def test_drained_waiting_job_is_drained_at_its_turn(servers):
     assert servers.resumed(second).drains == 1
 
 
-def test_rejected_job_gives_its_place_to_the_next(servers):
+def test_next_waiting_job_starts_after_rejected_job(servers):
     def refuse_second(job):
         if len(servers.executor.jobs) == 2:
             raise JobRejected("not this job")
@@ -109,7 +109,7 @@ def test_rejected_job_gives_its_place_to_the_next(servers):
     assert servers.resumed(third).spec.user == "ann"
 
 
-def test_waiting_jobs_survive_a_restart(servers):
+def test_jobs_waiting_for_a_quota_survive_a_restart(servers):
     client = servers.start()
     jobs = [client.submit(PIPELINE) for _ in range(3)]
     for _ in range(2):
@@ -122,7 +122,7 @@ def test_waiting_jobs_survive_a_restart(servers):
     assert servers.resumed(jobs[2]).spec.resumed is False
 
 
-def test_server_without_users_starts_the_jobs_that_waited(servers):
+def test_server_restarted_without_users_starts_the_waiting_jobs(servers):
     client = servers.start()
     jobs = {client.submit(PIPELINE) for _ in range(3)}
     servers.guard = None
@@ -130,7 +130,7 @@ def test_server_without_users_starts_the_jobs_that_waited(servers):
     assert eventually(lambda: set(find_started(servers)) == jobs)
 
 
-def test_server_that_stops_for_good_starts_no_waiting_job(servers, tmp_path):
+def test_server_that_cancels_all_jobs_starts_no_waiting_job(servers, tmp_path):
     client = servers.start()
     for _ in range(3):
         client.submit(PIPELINE)

@@ -61,7 +61,7 @@ def messages(job):
     return [entry.text for entry in entries if not isinstance(entry, StateEvent)]
 
 
-def test_run_passes_all_arguments_to_executor(jobs, executor):
+def test_run_request_passes_all_arguments_to_executor(jobs, executor):
     preparation = jobs.prepare(**{"beam:option:job_name:v1": "Word Count!", "other": 1})
     job_id = jobs.run(preparation)
     (fake,) = executor.jobs
@@ -80,18 +80,18 @@ def test_run_passes_all_arguments_to_executor(jobs, executor):
     ("name", "options", "expected"),
     [("go-job", {}, "go-job"), ("", {}, "job"), ("job", {"beam:option:job_name:v1": 3}, "job")],
 )
-def test_job_name_of_prepare_is_used_without_name_option(jobs, name, options, expected):
+def test_job_name_of_prepare_request_is_used_without_name_option(jobs, name, options, expected):
     assert jobs.registry.get_job(jobs.run(jobs.prepare(name, **options))).info.job_name == expected
 
 
-def test_repeated_run_returns_same_job(jobs, executor):
+def test_repeated_run_request_returns_same_job(jobs, executor):
     preparation = jobs.prepare()
     with ThreadPoolExecutor(8) as pool:
         ids = set(pool.map(lambda _: jobs.run(preparation), range(50)))
     assert len(ids) == len(executor.jobs) == 1
 
 
-def test_concurrent_run_waits_for_first_start(jobs, executor):
+def test_concurrent_run_request_waits_for_first_start(jobs, executor):
     starting, go_on = threading.Event(), threading.Event()
 
     def start(fake):
@@ -137,10 +137,10 @@ def test_failing_executor_fails_job(jobs, executor, error):
     assert messages(job) == [f"Can't start the job: {type(error).__name__}: two lines"]
 
 
-def test_artifacts_stay_until_job_ends(jobs, executor):
+def test_artifacts_of_job_stay_until_job_ends(jobs, executor):
     preparation = jobs.prepare()
     stored = jobs.store.add_file("owner", b"content")
-    jobs.preparations.set_staged(preparation, "owner", {})
+    jobs.preparations.set_staged_artifacts(preparation, "owner", {})
     jobs.run(preparation)
     assert stored.path.exists()
     run_to_end(executor.jobs[0])
@@ -157,7 +157,7 @@ def test_job_ends_even_if_its_artifacts_cannot_be_removed(jobs, executor, monkey
     assert jobs.registry.get_job(job_id).history.current.state is JobState.DONE
 
 
-def test_registry_remembers_limited_number_of_finished_jobs(jobs, executor):
+def test_registry_retains_finished_jobs_up_to_number_limit(jobs, executor):
     running = jobs.run(jobs.prepare())
     executor.on_start = run_to_end
     preparations = [jobs.prepare() for _ in range(5)]
@@ -170,7 +170,7 @@ def test_registry_remembers_limited_number_of_finished_jobs(jobs, executor):
         jobs.registry.get_job(ids[0])
 
 
-def test_cancel_all_cancels_running_jobs_and_names_jobs_that_stay(jobs, executor):
+def test_cancel_all_cancels_running_jobs_and_returns_jobs_that_continue(jobs, executor):
     executor.on_start = run_to_end
     jobs.run(jobs.prepare())
     executor.on_start = lambda fake: None
@@ -192,7 +192,7 @@ def test_drain_all_drains_running_jobs(jobs, executor):
     assert states == [JobState.DONE, JobState.DRAINED]
 
 
-def test_closed_registry_still_returns_jobs_that_were_run(jobs):
+def test_closed_registry_returns_jobs_that_were_run(jobs):
     ran, waiting = jobs.prepare(), jobs.prepare()
     job_id = jobs.run(ran)
     jobs.registry.refuse_new_jobs()
@@ -250,7 +250,7 @@ def test_refused_job_is_garbage_collected(jobs, executor):
         assert len(refused.traceback) < 5
 
 
-def test_registry_remembers_limited_bytes_of_finished_jobs(tmp_path, executor):
+def test_registry_retains_finished_jobs_up_to_size_limit(tmp_path, executor):
     jobs = Jobs(tmp_path, executor, ServerLimits(ended_bytes_in_memory=3_000))
     executor.on_start = run_to_end
     ids = [jobs.run(jobs.prepare()) for _ in range(30)]
@@ -260,3 +260,21 @@ def test_registry_remembers_limited_bytes_of_finished_jobs(tmp_path, executor):
     with pytest.raises(NotFound):
         jobs.registry.get_job(ids[0])
     jobs.store.close()
+
+
+def test_registry_removes_old_finished_jobs_with_their_archives(jobs, executor):
+    clock = Clock()
+    recorder = InMemoryRecorder()
+    registry = JobRegistry(
+        executor, jobs.store, jobs.preparations, recorder, ServerLimits(ended_seconds=60.0), clock
+    )
+    executor.on_start = run_to_end
+    job_id = registry.run_job(jobs.prepare().preparation_id, "localhost:1")
+    clock.now += 59
+    registry.remove_excess_jobs()
+    assert [job.info.job_id for job in registry.list_jobs()] == [job_id]
+    clock.now += 2
+    registry.remove_excess_jobs()
+    assert registry.list_jobs() == ()
+    with pytest.raises(NotFound):
+        recorder.read_archive(job_id)

@@ -102,6 +102,6 @@ def test_relay_command_forwards_calls(server, executor, pipeline, tmp_path):
         process.communicate()
 
 
-def test_relay_with_unreadable_token_prints_one_sentence(tmp_path, capsys):
+def test_relay_command_with_unreadable_token_prints_one_sentence(tmp_path, capsys):
     assert main(["--to", "x:1", "--port", "0", "--token-file", str(tmp_path / "none")]) == 1
     assert capsys.readouterr().err == f"Can't read {tmp_path}/none: No such file or directory\n"

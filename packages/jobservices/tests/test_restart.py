@@ -55,7 +55,7 @@ def shown(entries):
     return [entry.state.name if isinstance(entry, StateEvent) else entry.text for entry in entries]
 
 
-def test_new_client_finds_restarted_server(executor, tmp_path):
+def test_client_created_before_server_start_connects_later(executor, tmp_path):
     with socket.socket() as taken:
         taken.bind(("localhost", 0))
         port = taken.getsockname()[1]
@@ -126,7 +126,7 @@ def test_unfinished_job_is_resumed_by_executor_after_restart(servers, pipeline):
 
 
 @WHEREVER
-def test_job_unknown_to_executor_is_started_after_restart(servers, pipeline):
+def test_job_whose_start_did_not_finish_is_started_after_restart(servers, pipeline):
     dying = threading.Event()
 
     def never_return(job):
@@ -159,7 +159,7 @@ def test_repeated_run_returns_same_job_after_restart(servers, pipeline):
     assert len(servers.executor.jobs) <= 1
 
 
-def test_cancel_before_restart_reaches_next_executor(servers, pipeline):
+def test_cancel_request_before_restart_is_forwarded_to_next_executor(servers, pipeline):
     client = servers.start()
     job_id = client.submit(pipeline)
     servers.executor.job(job_id).cancel = lambda: None
@@ -249,7 +249,7 @@ class TestArtifacts:
 
 class TestStopping:
     @pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.FAILED, JobState.DONE])
-    def test_reports_caused_by_shutdown_are_ignored(self, servers, pipeline, state):
+    def test_job_reports_during_server_shutdown_are_ignored(self, servers, pipeline, state):
         client = servers.start()
         job_id = client.submit(pipeline)
         job = servers.executor.job(job_id)
@@ -278,7 +278,7 @@ class TestStopping:
             )
 
 
-def test_finished_jobs_are_remembered_up_to_limit_after_restart(servers, pipeline):
+def test_finished_jobs_are_retained_up_to_limit_after_restart(servers, pipeline):
     client = servers.start(run_to_end)
     ids = [client.submit(pipeline) for _ in range(5)]
     client = servers.start(run_to_end)
@@ -287,7 +287,7 @@ def test_finished_jobs_are_remembered_up_to_limit_after_restart(servers, pipelin
     assert [info.job_id for info in servers.start().jobs()] == [*ids[3:], newest]
 
 
-def test_damaged_file_is_reported_and_preserved(servers, pipeline, tmp_path):
+def test_damaged_job_file_is_reported_and_preserved_at_restart(servers, pipeline, tmp_path):
     client = servers.start()
     client.submit(pipeline)
     assert servers.server.damage == ()
@@ -300,7 +300,7 @@ def test_damaged_file_is_reported_and_preserved(servers, pipeline, tmp_path):
     assert (tmp_path / "state" / "jobs.sqlite.damaged-1").read_bytes() == b"damaged"
 
 
-def test_history_with_dropped_messages_reports_their_number_after_restart(servers, pipeline):
+def test_job_history_reports_number_of_dropped_messages_after_restart(servers, pipeline):
     servers.limits = ServerLimits(messages=1_000)
     client = servers.start()
     job_id = client.submit(pipeline)
@@ -317,7 +317,7 @@ def test_history_with_dropped_messages_reports_their_number_after_restart(server
     assert len(rest) >= 900
 
 
-def test_errors_of_dropped_messages_survive_restarts(servers, pipeline):
+def test_errors_of_dropped_job_messages_survive_restarts(servers, pipeline):
     servers.limits = ServerLimits(messages=1_000)
     client = servers.start()
     job_id = client.submit(pipeline)
@@ -341,17 +341,19 @@ class Observed(FakeJob):
 
     points = ()
 
-    def execution(self):
+    def get_execution(self):
         return Execution()
 
     def get_stage_series(self):
         return (StageSeries("s", self.points),)
 
-    def stacks(self):
+    def get_stacks(self):
         return ()
 
 
-def test_series_continue_after_restarts_and_stay_for_finished_jobs(servers, pipeline, monkeypatch):
+def test_stage_series_continue_after_restarts_and_stay_for_finished_jobs(
+    servers, pipeline, monkeypatch
+):
     monkeypatch.setattr("packages.jobservices.tests.fakes.FakeJob", Observed)
     client = servers.start()
     job_id = client.submit(pipeline)
@@ -368,7 +370,7 @@ def test_series_continue_after_restarts_and_stay_for_finished_jobs(servers, pipe
     assert servers.start().get_stage_series(job_id) == (found,)
 
 
-def test_log_lines_keep_their_workers_after_restart(servers: Servers, pipeline: bytes) -> None:
+def test_job_log_lines_have_their_workers_after_restart(servers: Servers, pipeline: bytes) -> None:
     client = servers.start()
     job_id = client.submit(pipeline)
     reporter = servers.executor.job(job_id).reporter

@@ -54,20 +54,20 @@ def follow_all(open_stream, is_new=everything, timeout=None, reconnect_seconds=6
 
 
 class TestFollow:
-    def test_lost_stream_is_reopened(self):
+    def test_lost_response_stream_is_reopened(self):
         attempts = [[1, 2, lost()], [lost()], [lost("CANCELLED")], [3, lost()], [4]]
         assert follow_all(streams(*attempts)) == [1, 2, 3, 4]
 
     @pytest.mark.parametrize("code", ["NOT_FOUND", "INTERNAL", "DEADLINE_EXCEEDED"])
-    def test_other_stream_error_is_raised(self, code):
+    def test_response_stream_error_other_than_loss_is_raised(self, code):
         with pytest.raises(JobApiError, match=code):
             follow_all(streams([1, lost(code)], [2]))
 
-    def test_lost_stream_without_patience_raises_at_once(self):
+    def test_lost_response_stream_without_reconnect_time_raises_immediately(self):
         with pytest.raises(JobApiError):
             follow_all(streams([1, lost()], [2]), reconnect_seconds=0.0)
 
-    def test_patience_restarts_at_each_loss_and_pauses_grow(self):
+    def test_reconnect_time_restarts_at_each_loss_and_pauses_grow(self):
         pauses = []
         opened = streams(*[[lost()]] * 8, [1, lost()], *[[lost()]] * 1000)
 
@@ -85,7 +85,7 @@ class TestFollow:
             assert some[3] > some[0]
         assert len(after) >= 5
 
-    def test_pause_callback_can_stop_following(self):
+    def test_pause_callback_that_returns_true_stops_reconnecting(self):
         with pytest.raises(JobApiError):
             list(
                 follow_with_reconnects(
@@ -93,7 +93,7 @@ class TestFollow:
                 )
             )
 
-    def test_timeout_applies_to_all_attempts_together(self):
+    def test_response_stream_timeout_applies_to_all_attempts_together(self):
         lefts = []
 
         def open_stream(left):
@@ -120,26 +120,26 @@ STARTING, RUNNING = StateEvent(JobState.STARTING, 1.0), StateEvent(JobState.RUNN
 DONE = StateEvent(JobState.DONE, 3.0)
 
 
-def test_stream_that_restarts_repeats_no_entry():
+def test_reopened_response_stream_repeats_no_entry():
     first = [STARTING, message(1), RUNNING, message(2), message(3)]
     attempts = [[*first, lost()], [*first, message(4), DONE]]
     assert follow_all(streams(*attempts), NewEntries()) == [*first, message(4), DONE]
 
 
-def test_gap_in_retained_messages_is_reported_once():
+def test_gap_of_dropped_messages_is_reported_once():
     gap = message(0, "(3 earlier messages were discarded)")
     attempts = [[STARTING, gap, message(4), lost()], [STARTING, gap, message(5), DONE]]
     shown = follow_all(streams(*attempts), NewEntries())
     assert shown == [STARTING, gap, message(4), message(5), DONE]
 
 
-def test_messages_without_numbers_are_all_returned():
+def test_reopened_response_stream_returns_all_messages_without_numbers():
     attempts = [[message("x"), lost()], [message("x"), message("")]]
     shown = follow_all(streams(*attempts), NewEntries())
     assert shown == [message("x"), message("x"), message("")]
 
 
-def test_states_are_not_repeated():
+def test_reopened_response_stream_repeats_no_state():
     attempts = [[STARTING, RUNNING, lost()], [RUNNING, lost()], [DONE]]
     assert follow_all(streams(*attempts), NewEntries()) == [STARTING, RUNNING, DONE]
 
@@ -225,7 +225,7 @@ def test_acknowledged_run_survives_kill_of_server(process):
             assert client.wait_until_finish(job_id, 60) is JobState.DONE
 
 
-def test_server_without_job_returns_clear_error(process, tmp_path):
+def test_server_that_lost_the_job_returns_clear_error(process, tmp_path):
     with JobClient(process.address) as client:
         job_id = client.submit(pipeline_proto().SerializeToString())
         process.end(signal.SIGKILL)
@@ -237,7 +237,7 @@ def test_server_without_job_returns_clear_error(process, tmp_path):
         assert raised.value.code == "NOT_FOUND"
 
 
-def test_patience_ends_at_limit_or_with_client(process):
+def test_reconnecting_ends_at_time_limit_or_with_client(process):
     client = JobClient(process.address)
     job_id = client.submit(pipeline_proto().SerializeToString())
     states = client.states(job_id, reconnect_seconds=1.0)

@@ -29,7 +29,7 @@ PIPELINE = pipeline_proto().SerializeToString()
 OPEN = {f"{MODEL}.JobService/DescribePipelineOptions", f"{MODEL}.NoService/NoMethod"}
 OBSERVATIONS = (
     *("ListJobs", "GetExecution", "GetSeries", "GetStacks", "GetErrors", "GetLogs"),
-    *("GetStory", "GetPages"),
+    *("GetStory", "GetSuccession", "GetPages"),
 )
 
 
@@ -63,9 +63,10 @@ def find_status(server, token, method):
     return None, ""
 
 
-def test_every_method_requires_its_right(server, users):
+def test_every_service_method_requires_its_right(server, users):
     required = {f"{MODEL}.{method}": METHOD_RIGHTS.get(f"{MODEL}.{method}") for method in METHODS}
     required |= {f"/{SERVICE}/{name}": "read" for name in OBSERVATIONS}
+    required[f"/{SERVICE}/MakeSavepoint"] = "submit"
     assert {method for method, right in required.items() if right is None} == OPEN
     for method, right in required.items():
         for name, token in TOKENS.items():
@@ -84,7 +85,7 @@ def test_unknown_token_is_unauthenticated(server):
         assert "x" * 32 not in text
 
 
-def test_removed_user_is_refused_by_the_next_call(server, users):
+def test_removed_user_is_refused_at_the_next_call(server, users):
     with connect(server, TOKENS["read"]) as client:
         assert client.jobs() == ()
         users.write_text(users.read_text().replace(TOKENS["read"], "another token of this user"))
@@ -92,7 +93,7 @@ def test_removed_user_is_refused_by_the_next_call(server, users):
             client.jobs()
 
 
-def test_job_records_the_user_who_ran_it(server, executor):
+def test_job_list_has_the_user_who_submitted_each_job(server, executor):
     with connect(server, ALL) as ann, connect(server, TOKENS["submit"]) as other:
         first, second = ann.submit(PIPELINE), other.submit(PIPELINE)
         run_to_end(executor.job(second))
@@ -100,7 +101,62 @@ def test_job_records_the_user_who_ran_it(server, executor):
         assert {one.job_id: one.user for one in ann.job_times()} == {first: "ann", second: "submit"}
 
 
-def test_no_log_has_a_token(server, users, caplog):
+@pytest.fixture
+def owners(executor, tmp_path):
+    """A server with two users who see only own jobs; returns its clients by user."""
+    every = 'rights = ["submit", "read", "cancel"]'
+    path = tmp_path / "owners.toml"
+    path.write_text(
+        "".join(
+            f'[users.{name}]\ntoken = "the token of {name}"\n{every}\njobs = "{jobs}"\n'
+            for name, jobs in (("bea", "own"), ("cid", "own"), ("admin", "all"))
+        )
+    )
+    guard = read_guard(users_file=path)
+    with JobServer(executor, artifacts_dir=tmp_path / "a", port=0, guard=guard) as server:
+        clients = {
+            name: connect(server, f"the token of {name}") for name in ("bea", "cid", "admin")
+        }
+        yield clients
+        for client in clients.values():
+            client.close()
+
+
+def test_user_with_rights_to_own_jobs_cannot_see_or_end_other_jobs(owners):
+    mine, other = (owners[name].submit(PIPELINE) for name in ("bea", "cid"))
+    bea = owners["bea"]
+    assert [one.job_id for one in bea.jobs()] == [mine]
+    assert [one.job_id for one in bea.job_times()] == [mine]
+    assert bea.pipeline(mine) == owners["admin"].pipeline(mine)
+    calls = (
+        *(bea.state, bea.pipeline, bea.metrics, bea.cancel, bea.drain, bea.get_execution),
+        *(bea.get_stage_series, bea.errors, bea.logs, bea.get_stacks),
+        *(lambda job: bea.get_bundle_story(job, 1), lambda job: list(bea.states(job, LIMIT))),
+        lambda job: list(bea.messages(job, LIMIT)),
+    )
+    for call in calls:
+        with pytest.raises(JobApiError, match="no job") as refused:
+            call(other)
+        assert refused.value.code == "NOT_FOUND"
+    assert not owners["admin"].state(other).state.is_terminal
+
+
+def test_user_with_rights_to_all_jobs_can_see_and_end_other_jobs(owners):
+    jobs = {owners[name].submit(PIPELINE) for name in ("bea", "cid")}
+    assert {one.job_id for one in owners["admin"].jobs()} == jobs
+    for job_id in jobs:
+        assert owners["admin"].cancel(job_id) is JobState.CANCELLED
+
+
+def test_finished_job_is_visible_only_to_its_owner(owners, executor):
+    job_id = owners["bea"].submit(PIPELINE)
+    run_to_end(executor.job(job_id))
+    assert owners["bea"].wait_until_finish(job_id, LIMIT) is JobState.DONE
+    assert [one.job_id for one in owners["bea"].jobs()] == [job_id]
+    assert owners["cid"].jobs() == ()
+
+
+def test_server_log_contains_no_user_token(server, users, caplog):
     with caplog.at_level(logging.DEBUG):
         with connect(server, ALL) as client:
             client.submit(PIPELINE)
@@ -121,7 +177,7 @@ def servers(tmp_path, users):
     made.stop()
 
 
-def test_user_of_a_job_outlives_the_server(servers):
+def test_user_of_a_job_is_known_after_a_server_restart(servers):
     client = servers.start()
     running, ended = client.submit(PIPELINE), client.submit(PIPELINE)
     run_to_end(servers.executor.job(ended))
@@ -134,7 +190,7 @@ def test_user_of_a_job_outlives_the_server(servers):
     assert servers.resumed(running).spec.user == "ann"
 
 
-def test_server_without_users_stores_jobs_that_older_versions_read(tmp_path):
+def test_server_without_users_stores_jobs_that_older_versions_can_read(tmp_path):
     """An older version refuses an unknown field in the times of a finished job."""
     servers = Servers(tmp_path)
     job_id = servers.start(run_to_end).submit(PIPELINE)

@@ -38,7 +38,7 @@ def shown(entries):
     return [entry.state.name if isinstance(entry, StateEvent) else entry.text for entry in entries]
 
 
-def test_server_returns_state_of_each_job(server, client, executor, pipeline):
+def test_job_server_returns_state_of_each_job(server, client, executor, pipeline):
     done, other = client.submit(pipeline), client.submit(pipeline)
     run_to_end(executor.job(done))
     assert eventually(lambda: server.state(done) is JobState.DONE)
@@ -69,7 +69,7 @@ def test_job_runs_from_submission_to_end(client, executor, pipeline, clock):
     assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
 
 
-def test_metrics_are_returned_while_running_and_afterwards(client, executor, pipeline):
+def test_job_metrics_are_returned_while_running_and_afterwards(client, executor, pipeline):
     job_id = client.submit(pipeline)
     fake = executor.job(job_id)
     assert client.metrics(job_id) == JobMetrics()
@@ -97,7 +97,7 @@ def test_cancel_and_drain_change_job_state(client, executor, pipeline, wish, on_
     assert (fake.cancels, fake.drains) == ((1, 0) if wish == "cancel" else (0, 1))
 
 
-def test_parallel_jobs_do_not_mix(client, executor, pipeline):
+def test_messages_and_states_of_parallel_jobs_are_separate(client, executor, pipeline):
     with ThreadPoolExecutor(10) as pool:
         ids = list(pool.map(lambda _: client.submit(pipeline), range(30)))
         streams = [pool.submit(lambda each: list(client.messages(each, LIMIT)), i) for i in ids]
@@ -115,7 +115,7 @@ METHODS = ["state", "pipeline", "metrics", "cancel", "drain", "states", "message
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_unknown_job_is_not_found_by_name(client, pipeline, method):
+def test_request_for_unknown_job_fails_with_job_id(client, pipeline, method):
     prepared = client.prepare(pipeline)
     for job_id in ("nobody", "", "../x", prepared.preparation_id):
         with pytest.raises(JobApiError, match=repr(job_id)) as raised:
@@ -134,7 +134,9 @@ def test_unknown_preparation_is_not_found(client, pipeline):
 @pytest.mark.parametrize(
     ("unsupported", "code"), [(True, "UNIMPLEMENTED"), (False, "INVALID_ARGUMENT")]
 )
-def test_rejection_is_reported_by_run_and_by_job(client, executor, pipeline, unsupported, code):
+def test_job_rejection_is_reported_by_run_request_and_by_job(
+    client, executor, pipeline, unsupported, code
+):
     reason = "transform 'Léa/ParDo' uses state, which is not supported"
 
     def reject(fake):
@@ -149,7 +151,7 @@ def test_rejection_is_reported_by_run_and_by_job(client, executor, pipeline, uns
     assert shown(client.messages(info.job_id, LIMIT)) == ["STOPPED", "STARTING", reason, "FAILED"]
 
 
-def test_very_long_rejection_still_arrives(client, executor, pipeline):
+def test_very_long_job_rejection_reaches_client(client, executor, pipeline):
     def reject(fake):
         raise JobRejected("first " + "é" * 100_000 + " last")
 
@@ -195,7 +197,7 @@ def test_malformed_pipeline_is_refused_with_transform_name(client):
 
 @pytest.mark.parametrize("method", ["Prepare", "Run", "GetState", "Nonsense"])
 @pytest.mark.parametrize("request_bytes", [b"\xff" * 100, b"", b"\x0a\xff\xff\xff\xff\x0f"])
-def test_arbitrary_bytes_do_not_crash_server(
+def test_request_of_arbitrary_bytes_does_not_crash_server(
     server, client, pipeline, method, request_bytes, caplog
 ):
     with grpc.insecure_channel(server.address) as channel:
@@ -215,7 +217,7 @@ def test_arbitrary_bytes_do_not_crash_server(
     client.submit(pipeline)
 
 
-def test_thousand_preparations_of_one_client_lock_no_other_client_out(
+def test_thousand_preparations_of_one_client_do_not_block_other_clients(
     server, client, executor, pipeline
 ):
     prepared = [client.prepare(pipeline) for _ in range(1001)]
@@ -236,7 +238,7 @@ def test_large_pipelines_are_accepted(client, executor):
     assert len(client.pipeline(job_id)) > 20 << 20
 
 
-def test_runner_options_are_described(executor, tmp_path):
+def test_describe_options_returns_options_of_runner(executor, tmp_path):
     options = (
         PipelineOption("workers", OptionType.INTEGER, "How many.", "2", "runner"),
         PipelineOption("fast", OptionType.BOOLEAN, "Faster."),
@@ -248,7 +250,7 @@ def test_runner_options_are_described(executor, tmp_path):
         assert client.describe_options() == options
 
 
-def test_two_hundred_open_streams_block_no_call_and_leave_no_thread(server, client, pipeline):
+def test_two_hundred_open_streams_do_not_block_calls_and_leave_no_thread(server, client, pipeline):
     job_id = client.submit(pipeline)
     streams = []
     for _ in range(100):
@@ -283,7 +285,7 @@ class TestLimits:
     def limits(self):
         return ServerLimits(streams=5)
 
-    def test_streams_above_limit_are_refused_until_stream_is_closed(self, client, pipeline):
+    def test_response_streams_above_limit_are_refused_until_one_is_closed(self, client, pipeline):
         job_id = client.submit(pipeline)
         streams = [client.states(job_id) for _ in range(5)]
         for stream in streams:
@@ -303,7 +305,7 @@ class TestLimits:
         assert eventually(opens)
 
 
-def test_vanished_clients_free_their_threads(server, pipeline, executor):
+def test_threads_of_disconnected_clients_end(server, pipeline, executor):
     vanishing = JobClient(server.address)
     job_id = vanishing.submit(pipeline)
     streams = [vanishing.states(job_id), vanishing.messages(job_id)]
@@ -316,20 +318,22 @@ def test_vanished_clients_free_their_threads(server, pipeline, executor):
 
 
 class TestStarting:
-    def test_port_in_use_is_detected_before_other_steps(self, server, executor, tmp_path):
+    def test_server_with_port_in_use_fails_before_other_steps(self, server, executor, tmp_path):
         folder = tmp_path / "other"
         with pytest.raises(AddressError, match=f"{server.port}.*in use"):
             JobServer(executor, artifacts_dir=folder, port=server.port)
         assert not folder.exists()
 
-    def test_folder_in_use_is_refused_and_port_is_released(self, server, executor, tmp_path):
+    def test_server_start_with_folder_in_use_is_refused_and_releases_port(
+        self, server, executor, tmp_path
+    ):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         with pytest.raises(RunnerError, match="in use by another server"):
             JobServer(executor, artifacts_dir=tmp_path / "artifacts", port=port)
         JobServer(executor, artifacts_dir=tmp_path / "other", port=port).stop()
 
-    def test_both_address_families_of_localhost_are_served(self, server, pipeline):
+    def test_server_on_localhost_accepts_calls_over_ipv4_and_ipv6(self, server, pipeline):
         for address in ("127.0.0.1", "localhost"):
             with JobClient(f"{address}:{server.port}") as client:
                 client.submit(pipeline)
@@ -347,7 +351,7 @@ class TestStarting:
 
 
 class TestStopping:
-    def test_shutdown_cancels_running_jobs_and_notifies_streams(self, tmp_path, pipeline):
+    def test_server_shutdown_cancels_running_jobs_and_notifies_streams(self, tmp_path, pipeline):
         executor = FakeExecutor()
         server = JobServer(executor, artifacts_dir=tmp_path, port=0)
         server.start()
@@ -369,7 +373,7 @@ class TestStopping:
         assert not (tmp_path / "sha256").exists()
         assert eventually(lambda: threads("beam-job-api") == 0)
 
-    def test_shutdown_names_job_that_does_not_end_and_continues(self, tmp_path, pipeline):
+    def test_server_shutdown_names_job_that_does_not_end_and_continues(self, tmp_path, pipeline):
         executor = FakeExecutor()
         server = JobServer(executor, artifacts_dir=tmp_path, port=0)
         server.start()
@@ -385,7 +389,7 @@ class TestStopping:
                 list(stream)
         assert eventually(lambda: threads("beam-job-api") == 0)
 
-    def test_shutdown_releases_port(self, tmp_path, executor):
+    def test_server_shutdown_releases_port(self, tmp_path, executor):
         server = JobServer(executor, artifacts_dir=tmp_path, port=0)
         server.start()
         server.stop()

@@ -8,7 +8,7 @@ import pytest
 from beam_runner_jobservices.errors import InvalidRequest
 from beam_runner_jobservices.graph import PCollectionNode, PipelineGraph, TransformNode
 from beam_runner_jobservices.graph_checks import check_graph
-from beam_runner_jobservices.sizes import PipelineLimits, find_excesses
+from beam_runner_jobservices.sizes import PipelineLimits, find_exceeded_limits
 
 SMALL = PipelineLimits(3, 3, 3, 3, 3, composites_deep=2, coders_deep=2, name_chars=5)
 EMPTY = PipelineGraph((), {}, {}, {}, {}, frozenset())
@@ -25,9 +25,9 @@ def composites(levels):
     return attrs.evolve(EMPTY, roots=("0",), transforms=transforms)
 
 
-def test_pipeline_just_below_limit_passes():
+def test_pipeline_just_below_size_limit_is_accepted():
     graph = attrs.evolve(composites(2), coders=nested(2), environments=frozenset("abc"))
-    assert not list(find_excesses(graph, SMALL))
+    assert not list(find_exceeded_limits(graph, SMALL))
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_pipeline_just_below_limit_passes():
         ),
     ],
 )
-def test_pipeline_above_limit_is_refused(graph, text):
-    (excess,) = find_excesses(graph, SMALL)
+def test_pipeline_above_size_limit_is_refused_with_size_limit_and_location(graph, text):
+    (excess,) = find_exceeded_limits(graph, SMALL)
     assert text in excess
 
 
-def test_prepare_refuses_pipeline_above_limit():
+def test_prepare_request_with_pipeline_above_size_limit_is_refused():
     with pytest.raises(InvalidRequest, match=r"too large: .* 60000 levels"):
         check_graph(composites(60_000))
     with pytest.raises(InvalidRequest, match="60000 transforms; the maximum is 30000"):
@@ -64,7 +64,7 @@ def test_prepare_refuses_pipeline_above_limit():
     check_graph(attrs.evolve(EMPTY, coders=shared))
 
 
-def test_names_made_by_beam_dataframes_are_within_limit():
+def test_transform_names_generated_by_beam_dataframes_are_within_size_limit():
     # A file with 300 columns, with which Beam itself reaches the limit of Python's stack.
     graph = attrs.evolve(EMPTY, transforms={"t": TransformNode("get_column" * 5_000)})
-    assert not list(find_excesses(graph))
+    assert not list(find_exceeded_limits(graph))

@@ -51,7 +51,7 @@ def converse(store, dependencies, answers):
         answer = next(remaining)
 
 
-def test_file_arrives_in_chunks(store):
+def test_staged_file_is_assembled_from_chunks(store):
     item = dependency(FetchableArtifact(hashlib.sha256(b"abc").hexdigest()))
     answers = [ContentChunk(b"a", False), ContentChunk(b"bc", False), ContentChunk(b"", True)]
     requests, staged = converse(store, [item], answers)
@@ -61,20 +61,20 @@ def test_file_arrives_in_chunks(store):
     assert Path(artifact.path).read_bytes() == b"abc"
 
 
-def test_last_chunk_with_data_is_stored(store):
+def test_staged_file_includes_data_of_last_chunk(store):
     item = dependency(FetchableArtifact(""))
     _, staged = converse(store, [item], [ContentChunk(b"abc", True)])
     assert staged[item][0].size == 3
 
 
-def test_embedded_content_is_not_requested(store):
+def test_staging_does_not_request_embedded_content(store):
     item = dependency(EmbeddedArtifact(b"content"))
     requests, staged = converse(store, [item], [])
     assert requests == []
     assert Path(staged[item][0].path).read_bytes() == b"content"
 
 
-def test_deferred_artifacts_are_resolved_first(store):
+def test_staging_resolves_deferred_artifacts_first(store):
     item = dependency(UnresolvedArtifact(), b"deferred")
     parts = (
         dependency(FetchableArtifact(""), b"one"),
@@ -85,19 +85,19 @@ def test_deferred_artifacts_are_resolved_first(store):
     assert [artifact.size for artifact in staged[item]] == [3, 3]
 
 
-def test_unresolved_artifact_is_requested_unchanged(store):
+def test_staging_requests_unresolved_artifact_unchanged(store):
     item = dependency(UnresolvedArtifact(), b"worker")
     requests, _ = converse(store, [item], [ResolveAnswer((item,)), ContentChunk(b"binary", True)])
     assert requests == [ResolveRequest(item), ContentRequest(item)]
 
 
-def test_equal_dependencies_are_requested_once(store):
+def test_staging_requests_equal_dependencies_once(store):
     item = dependency(FetchableArtifact(""))
     requests, _ = converse(store, [item, item], [ContentChunk(b"abc", True)])
     assert requests == [ContentRequest(item)]
 
 
-def test_content_with_wrong_digest_is_refused(store):
+def test_staged_content_with_wrong_digest_is_refused(store):
     with pytest.raises(InvalidRequest, match="'name'.*sha256"):
         converse(store, [dependency(FetchableArtifact("0" * 64))], [ContentChunk(b"abc", True)])
     store.release_files("job")
@@ -109,7 +109,7 @@ def named(name, source=None):
 
 
 @pytest.mark.parametrize("name", ["n" * 256, "\u00e9" * 128, f"folder/{'n' * 256}"])
-def test_file_name_above_limit_is_refused_before_any_request(store, name):
+def test_staged_file_name_above_limit_is_refused_before_any_request(store, name):
     steps = stage_artifacts(
         [dependency(FetchableArtifact("")), named(name)], store, "job", "file", lambda: None
     )
@@ -120,12 +120,12 @@ def test_file_name_above_limit_is_refused_before_any_request(store, name):
 
 
 @pytest.mark.parametrize("name", ["n" * 255, "\u00e9" * 127, "/".join(["n" * 200] * 3), ""])
-def test_valid_file_name_is_accepted(store, name):
+def test_valid_staged_file_name_is_accepted(store, name):
     _, staged = converse(store, [named(name)], [ContentChunk(b"abc", True)])
     assert staged[named(name)][0].staged_name == name
 
 
-def test_replacement_name_above_limit_is_refused(store):
+def test_resolved_artifact_with_file_name_above_limit_is_refused(store):
     with pytest.raises(InvalidRequest, match="has 300 bytes"):
         converse(store, [dependency(UnresolvedArtifact())], [ResolveAnswer((named("n" * 300),))])
 
@@ -134,6 +134,6 @@ def test_replacement_name_above_limit_is_refused(store):
     ("source", "answer"),
     [(FetchableArtifact(""), ResolveAnswer(())), (UnresolvedArtifact(), ContentChunk(b"", True))],
 )
-def test_response_to_another_request_is_refused(store, source, answer):
+def test_staging_response_to_another_request_is_refused(store, source, answer):
     with pytest.raises(InvalidRequest, match="sent an unexpected message"):
         converse(store, [dependency(source)], [answer])

@@ -27,7 +27,7 @@ def store(root):
     opened.close()
 
 
-def test_content_is_found_by_its_hash(root, store):
+def test_artifact_store_returns_content_by_its_hash(root, store):
     stored = store.add_file("job", b"content")
     assert stored.sha256 == hashlib.sha256(b"content").hexdigest()
     assert stored.size == 7
@@ -38,7 +38,7 @@ def test_content_is_found_by_its_hash(root, store):
     assert not stored.path.stat().st_mode & 0o222
 
 
-def test_file_appears_only_when_complete(root, store):
+def test_artifact_file_is_visible_only_when_complete(root, store):
     with store.open_incoming_file("job") as file:
         file.write(b"con")
         with pytest.raises(NotFound):
@@ -48,7 +48,7 @@ def test_file_appears_only_when_complete(root, store):
     assert stored.path.read_bytes() == b"content"
 
 
-def test_aborted_file_leaves_no_trace(root, store):
+def test_aborted_artifact_file_is_removed(root, store):
 
     def give_up():
         with store.open_incoming_file("job") as file:
@@ -60,7 +60,7 @@ def test_aborted_file_leaves_no_trace(root, store):
     assert files_in(root) == []
 
 
-def test_equal_content_is_stored_once_until_last_release(root, store):
+def test_equal_artifact_content_is_stored_once_until_last_release(root, store):
     first, second = store.add_file("a", b"same"), store.add_file("b", b"same")
     store.add_file("a", b"other")
     assert first == second
@@ -74,12 +74,12 @@ def test_equal_content_is_stored_once_until_last_release(root, store):
 
 
 @pytest.mark.parametrize("name", ["", "../../etc/passwd", "/etc/passwd", "A" * 64, "a" * 63, "."])
-def test_store_reads_only_valid_hashes(store, name):
+def test_artifact_store_refuses_invalid_hashes(store, name):
     with pytest.raises(NotFound):
         store.open_file(name)
 
 
-def test_folder_has_one_store_and_is_emptied_on_open(root):
+def test_artifact_folder_has_one_store_and_is_emptied_on_open(root):
     first = ArtifactStore(root)
     first.add_file("job", b"content")
     with pytest.raises(RunnerError, match="in use by another server"):
@@ -96,14 +96,14 @@ def test_folder_has_one_store_and_is_emptied_on_open(root):
     second.close()
 
 
-def test_release_after_close_does_nothing(root, store):
+def test_artifact_release_after_close_has_no_effect(root, store):
     kept = store.add_file("a", b"content").path
     store.close()
     assert not kept.exists()
     store.release_files("a")
 
 
-def test_concurrent_add_and_release_of_same_content_never_lose_file(root, store):
+def test_concurrent_add_and_release_of_same_artifact_never_lose_its_file(root, store):
     failures = []
 
     def work(owner):
@@ -135,7 +135,7 @@ class TestFarFiles:
         yield opened
         opened.close()
 
-    def test_next_machine_gets_held_files(self, tmp_path, store, far):
+    def test_artifacts_in_use_are_available_on_next_machine(self, tmp_path, store, far):
         held, other = store.add_file("job", b"content"), store.add_file("other", b"more")
         again = ArtifactStore(tmp_path / "2", {"job": [held.sha256]}, far)
         with again.open_file(held.sha256) as file:
@@ -147,7 +147,7 @@ class TestFarFiles:
         assert far.files == {}
         again.close()
 
-    def test_same_content_is_copied_once_and_stays_while_held(self, store, far):
+    def test_artifact_content_is_copied_once_and_stays_while_in_use(self, store, far):
         store.add_file("first", b"content")
         stored = store.add_file("second", b"content")
         assert len(far.files) == 1
@@ -157,7 +157,7 @@ class TestFarFiles:
         store.release_files("second")
         assert far.files == {}
 
-    def test_concurrent_staging_of_same_content_leaves_one_copy(self, store, far):
+    def test_concurrent_staging_of_same_artifact_leaves_one_copy(self, store, far):
         with store.open_incoming_file("first") as one, store.open_incoming_file("second") as two:
             one.write(b"content")
             two.write(b"content")
@@ -176,7 +176,7 @@ class TestFarFiles:
         store.release_files("second")
         assert far.files == {}
 
-    def test_file_that_cannot_be_copied_is_not_added_to_store(self, root, store, far):
+    def test_artifact_that_cannot_be_copied_is_not_added_to_store(self, root, store, far):
         far.refuses = True
         with pytest.raises(Unavailable):
             store.add_file("job", b"content")

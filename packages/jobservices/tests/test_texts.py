@@ -14,7 +14,7 @@ from beam_runner_jobservices.texts import (
 )
 
 
-def test_short_texts_are_unchanged():
+def test_short_status_texts_are_unchanged():
     assert truncate_middle("text", 4) == fit_status_text("text") == "text"
 
 
@@ -36,5 +36,5 @@ def test_text_is_reduced_to_one_line():
     assert format_exception(ValueError()) == "ValueError"
 
 
-def test_timestamp_is_formatted_as_iso():
+def test_timestamp_is_formatted_in_iso_8601():
     assert format_iso_time(0.25) == "1970-01-01T00:00:00.250+00:00"

@@ -12,7 +12,7 @@ from beam_runner_jobservices.threads import ThreadPerCall
 from .fakes import LIMIT, threads
 
 
-def test_calls_run_concurrently_and_leave_no_thread():
+def test_calls_in_separate_threads_run_concurrently_and_leave_no_thread():
     pool = ThreadPerCall("per-call-a")
     release = threading.Event()
     blocked = [pool.submit(release.wait, LIMIT) for _ in range(300)]
@@ -22,7 +22,7 @@ def test_calls_run_concurrently_and_leave_no_thread():
     assert eventually(lambda: threads("per-call-a") == 0)
 
 
-def test_future_gets_errors_including_system_exit():
+def test_future_of_call_raises_its_error_including_system_exit():
     def leave():
         raise SystemExit(3)
 
@@ -30,7 +30,7 @@ def test_future_gets_errors_including_system_exit():
         ThreadPerCall("per-call-b").submit(leave).result(LIMIT)
 
 
-def test_call_without_free_thread_waits(monkeypatch):
+def test_call_without_available_system_thread_waits(monkeypatch):
     pool = ThreadPerCall("per-call-c")
     release = threading.Event()
     first = pool.submit(release.wait, LIMIT)

@@ -32,7 +32,7 @@ def one_user(line, rights='rights = ["read"]'):
     return f"[users.ann]\n{line}\n{rights}\n"
 
 
-def test_users_are_found_by_token_or_by_its_hash(tmp_path):
+def test_users_file_finds_users_by_token_or_token_hash(tmp_path):
     (tmp_path / "users.toml").write_text(BOTH)
     users = UsersFile(tmp_path / "users.toml")
     ann, bob = users.find_user(ANN), users.find_user(BOB)
@@ -42,14 +42,14 @@ def test_users_are_found_by_token_or_by_its_hash(tmp_path):
         assert users.find_user(unknown) is None
 
 
-def test_token_of_own_programs_has_all_rights_and_no_name(tmp_path):
+def test_token_of_server_programs_has_all_rights_and_no_user_name(tmp_path):
     (tmp_path / "users.toml").write_text(BOTH)
     users = UsersFile(tmp_path / "users.toml")
     own = users.find_user(users.local_token)
     assert (own.name, own.rights) == ("", frozenset(Right))
 
 
-def test_json_file_has_the_same_content(tmp_path):
+def test_users_file_in_json_has_the_same_content(tmp_path):
     value = {"users": {"ann": {"token": ANN, "rights": ["read"]}}}
     (user,) = parse_users(tmp_path / "users.json", json.dumps(value).encode())
     assert (user.name, user.rights) == ("ann", {Right.READ})
@@ -82,12 +82,15 @@ def test_json_file_has_the_same_content(tmp_path):
         (one_user("running_jobs = 1.5", KNOWN), "'ann': `running_jobs` must be"),
         (one_user("running_jobs = 1\nwaiting_jobs = -1", KNOWN), "'ann': `waiting_jobs` must be"),
         (one_user("waiting_jobs = 1", KNOWN), "'ann': `waiting_jobs` needs `running_jobs`"),
+        (one_user("cores = 0", KNOWN), "'ann': `cores` must be"),
+        (one_user("cores = 2\nrunning_jobs = 3", KNOWN), "'ann': `running_jobs` must not exceed"),
+        (one_user('jobs = "some"', KNOWN), "'ann': `jobs` must be 'own' or 'all'"),
         (BOTH.replace(HASH, hashlib.sha256(ANN.encode()).hexdigest()), "have the same token"),
         (BOTH.replace("users.ann", 'users.""'), "expected a name"),
         (BOTH.replace("users.ann", r'users."a\nb"'), "expected a name"),
     ],
 )
-def test_wrong_file_is_described_by_one_sentence_without_tokens(tmp_path, content, expected):
+def test_wrong_users_file_raises_one_sentence_without_tokens(tmp_path, content, expected):
     with pytest.raises(JobServicesError) as refused:
         parse_users(tmp_path / "users.toml", content.encode())
     text = str(refused.value)
@@ -98,13 +101,13 @@ def test_wrong_file_is_described_by_one_sentence_without_tokens(tmp_path, conten
         assert secret not in text
 
 
-def test_file_that_is_not_utf8_is_refused_without_its_content(tmp_path):
+def test_users_file_that_is_not_utf8_raises_error_without_its_content(tmp_path):
     with pytest.raises(JobServicesError, match="isn't valid TOML: it isn't UTF-8") as refused:
         parse_users(tmp_path / "users.toml", f'token = "{ANN}\xff"'.encode("latin-1"))
     assert ANN not in str(refused.value)
 
 
-def test_missing_file_is_named(tmp_path):
+def test_missing_users_file_is_reported_with_its_path(tmp_path):
     with pytest.raises(JobServicesError, match=f"Can't read {tmp_path}/users.toml: No such file"):
         UsersFile(tmp_path / "users.toml")
 
@@ -115,7 +118,7 @@ def replace_file(path, content):
     new.replace(path)
 
 
-def test_changed_file_applies_to_the_next_call(tmp_path):
+def test_changed_users_file_applies_to_the_next_call(tmp_path):
     path = tmp_path / "users.toml"
     path.write_text(BOTH)
     users = UsersFile(path)
@@ -125,7 +128,7 @@ def test_changed_file_applies_to_the_next_call(tmp_path):
 
 
 @pytest.mark.parametrize("broken", ["[users", None])
-def test_broken_file_keeps_last_users_and_warns_once(tmp_path, caplog, broken):
+def test_invalid_users_file_keeps_previous_users_and_warns_once(tmp_path, caplog, broken):
     path = tmp_path / "users.toml"
     path.write_text(BOTH)
     users = UsersFile(path)
@@ -142,7 +145,7 @@ def test_broken_file_keeps_last_users_and_warns_once(tmp_path, caplog, broken):
     assert users.find_user(ANN).rights == {Right.READ}
 
 
-def test_quota_of_a_user_is_read(tmp_path):
+def test_users_file_contains_quotas(tmp_path):
     path = tmp_path / "users.toml"
     path.write_text(one_user("running_jobs = 2\nwaiting_jobs = 0", KNOWN))
     users = UsersFile(path)

@@ -16,11 +16,13 @@ from beam_runner_jobservices.errors import JobRejected
 from beam_runner_model.errors import Unavailable
 from beam_runner_model.jobs import JobSpec
 from beam_runner_storage.journal.errors import JournalUnavailable
+from beam_runner_storage.journal.lineages import Lineage
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
 from beam_runner_server.crash_loop_guard import count_job_start
-from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
+from beam_runner_server.executor import PlacedJobExecutor
+from beam_runner_server.executor_settings import ExecutorSettings
 from beam_runner_server.job_folders import JobFolders
 
 JOB = JobSpec("job-1", "sample", b"", {}, "{}", {}, "localhost:1")
@@ -40,7 +42,7 @@ def die_within(folder: Path) -> None:
     assert ended.returncode == 9
 
 
-def test_third_start_is_refused(tmp_path: Path) -> None:
+def test_job_whose_start_crashed_server_twice_is_refused_at_third_start(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     die_within(folder)
     die_within(folder)
@@ -52,7 +54,7 @@ def test_third_start_is_refused(tmp_path: Path) -> None:
     assert not refused.value.unsupported
 
 
-def test_successful_start_resets_count(tmp_path: Path) -> None:
+def test_successful_job_start_resets_start_count(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     die_within(folder)
     with count_job_start(folder):
@@ -63,14 +65,14 @@ def test_successful_start_resets_count(tmp_path: Path) -> None:
         pass
 
 
-def test_start_that_raises_an_error_leaves_no_start_count_file(tmp_path: Path) -> None:
+def test_job_start_that_raises_an_error_leaves_no_start_count_file(tmp_path: Path) -> None:
     with pytest.raises(KeyError), count_job_start(tmp_path / "job"):
         raise KeyError
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("text", ["", "many"])
-def test_unreadable_start_count_is_ignored(tmp_path: Path, text: str) -> None:
+def test_unreadable_start_count_of_job_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "starts").write_text(text)
     with count_job_start(tmp_path):
         pass
@@ -80,10 +82,18 @@ def test_unreadable_start_count_is_ignored(tmp_path: Path, text: str) -> None:
 def executor_of(
     folder: Path, monkeypatch: pytest.MonkeyPatch, ledger: Callable[..., None]
 ) -> PlacedJobExecutor:
-    """Returns an executor with only the parts that lead to the ledger of a job."""
+    """Returns an executor with only the parts that create or recover the ledger (committed state)
+    of a job.
+    """
     monkeypatch.setattr(PlacedJobExecutor, "_open_ledger", ledger)
     executor = PlacedJobExecutor.__new__(PlacedJobExecutor)
-    store = SimpleNamespace(get_journal=lambda job_id: None, epoch=1, durable=False)
+    store = SimpleNamespace(
+        get_journal=lambda job_id: None,
+        find_lineage=Lineage,
+        find_successor=lambda job_id: "",
+        epoch=1,
+        durable=False,
+    )
     parts = {
         "_store": store,
         "_settings": ExecutorSettings(JobFolders(StoreSpec(str(folder)), folder)),
@@ -95,7 +105,7 @@ def executor_of(
     return executor
 
 
-def test_jobs_are_translated_and_restored_within_counted_start(
+def test_crash_during_job_translation_or_restore_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
@@ -118,7 +128,7 @@ STORE = NeighbourUnavailable("the data store at s3://b", "no answer")
     "error", [FULL, STORE, JournalUnavailable(STORE)], ids=["disk", "store", "journal"]
 )
 @pytest.mark.parametrize("resumed", [True, False])
-def test_start_with_unavailable_neighbour_leaves_job_startable_later(
+def test_job_start_with_unavailable_store_raises_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, resumed: bool
 ) -> None:
     def ledger(*_: Any) -> None:
@@ -131,7 +141,7 @@ def test_start_with_unavailable_neighbour_leaves_job_startable_later(
     assert not list(tmp_path.iterdir()), "the start isn't counted"
 
 
-def test_start_raises_other_errors_of_restored_job_unchanged(
+def test_job_start_raises_other_errors_of_restored_job_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ledger(*_: Any) -> None:

@@ -25,7 +25,7 @@ def counted(**elements: int) -> JobMetrics:
 
 
 @pytest.mark.parametrize("metrics", [counted(source=1), counted(source=1, lines=0)])
-def test_read_without_elements_is_named_with_pattern_and_folder(metrics: JobMetrics) -> None:
+def test_warning_about_empty_read_names_pattern_and_folder(metrics: JobMetrics) -> None:
     (text,) = describe_empty_reads([READ], metrics, "/home/me")
 
     assert text.startswith("The step 'R/Read' read nothing: 'in/*.txt' matches no files")
@@ -40,26 +40,26 @@ def test_read_without_elements_is_named_with_pattern_and_folder(metrics: JobMetr
         attrs.evolve(READ, elsewhere=True),
     ],
 )
-def test_read_outside_server_folders_names_no_folder(read: FileStep) -> None:
+def test_warning_about_empty_read_outside_server_folders_names_no_folder(read: FileStep) -> None:
     (text,) = describe_empty_reads([read], counted(source=1), "/home/me")
 
     assert read.pattern in text
     assert "/home/me" not in text
 
 
-def test_match_without_elements_is_named() -> None:
+def test_warning_about_empty_match_names_step() -> None:
     assert describe_empty_reads([attrs.evolve(READ, pattern="")], counted(source=1), "/") == [
         "The step 'R/Read' matched no files, or only empty files"
     ]
 
 
 @pytest.mark.parametrize("metrics", [counted(source=1, lines=2), counted(lines=0), counted()])
-def test_read_with_elements_or_without_input_is_not_named(metrics: JobMetrics) -> None:
+def test_read_with_elements_or_without_input_gets_no_warning(metrics: JobMetrics) -> None:
     assert describe_empty_reads([READ], metrics, "/home/me") == []
 
 
 @pytest.mark.parametrize("state", JobState)
-def test_warning_precedes_state_done_only(state: JobState) -> None:
+def test_warning_about_empty_read_precedes_only_state_done(state: JobState) -> None:
     reporter = Reporter()
     EmptyReadsReporter(reporter, [READ], lambda: counted(source=1), "/").state(state, "reason")
 

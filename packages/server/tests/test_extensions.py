@@ -18,10 +18,11 @@ class Pages:
     def add_flags(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--pages", default="some")
 
-    def configure(self, found: argparse.Namespace) -> None:
+    def configure(self, found: argparse.Namespace) -> bool:
         if found.pages == "none":
             raise ValueError("--pages: none is too few")
         self.pages = found.pages
+        return bool(found.serve_http)
 
     def start(self, door: LocalAccess) -> str:
         if self.pages == "torn":
@@ -55,12 +56,12 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_extension_has_flags_and_is_started() -> None:
+def test_server_extension_adds_flags_and_is_started() -> None:
     settings = flags.parse_command_line(["--pages=all"], PlainProgram())
     assert extensions.start_extensions(settings.extensions, DOOR) == ["all pages of localhost:1"]
 
 
-def test_extension_that_cannot_start_is_reported_and_stops_no_other() -> None:
+def test_server_extension_that_cannot_start_is_reported_and_others_start() -> None:
     settings = flags.parse_command_line(["--pages", "torn"], PlainProgram())
     assert extensions.start_extensions(settings.extensions, DOOR) == ["the pages are torn"]
 
@@ -69,7 +70,7 @@ def test_extension_that_cannot_start_is_reported_and_stops_no_other() -> None:
     ("value", "message", "has_traceback"),
     [("refused", "the port is in use", False), ("torn", "the pages are torn", True)],
 )
-def test_only_defect_of_extension_logs_traceback(
+def test_unexpected_error_of_server_extension_logs_traceback(
     value: str, message: str, has_traceback: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = flags.parse_command_line(["--pages", value], PlainProgram())
@@ -80,18 +81,20 @@ def test_only_defect_of_extension_logs_traceback(
     assert bool(record.exc_info) is has_traceback
 
 
-def test_extension_flag_with_wrong_value_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_server_extension_flag_with_wrong_value_exits_with_code_2(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit) as exit_:
         flags.parse_command_line(["--pages=none"], PlainProgram())
     assert exit_.value.code == 2
     assert "--pages: none is too few" in capsys.readouterr().err
 
 
-def test_extensions_can_be_disabled() -> None:
+def test_server_extensions_can_be_disabled() -> None:
     assert flags.parse_command_line(["--serve-http=false"], PlainProgram()).extensions == ()
 
 
-def test_extension_flag_takes_truth_value(capsys: pytest.CaptureFixture[str]) -> None:
+def test_server_extension_flag_accepts_truth_values(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         flags.parse_command_line(["--serve-http=maybe"], PlainProgram())
     assert "expected true or false, got 'maybe'" in capsys.readouterr().err

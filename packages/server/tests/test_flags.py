@@ -28,14 +28,14 @@ def no_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flags, "find_extensions", lambda: ())
 
 
-def test_flags_have_defaults() -> None:
+def test_server_flags_have_defaults() -> None:
     settings = parse_command_line([], PlainProgram())
     assert settings == ServerSettings()
     assert (settings.job_host, settings.job_port) == ("localhost", 8099)
     assert settings.platform == PlainProcesses(os.cpu_count() or 1)
 
 
-def test_flags_are_all_parsed() -> None:
+def test_all_server_flags_are_parsed() -> None:
     settings = parse_command_line(
         program=PlainProgram(),
         arguments=[
@@ -80,7 +80,7 @@ def test_flags_are_all_parsed() -> None:
     )
 
 
-def test_state_in_store_allows_next_server_to_find_data() -> None:
+def test_state_in_store_flag_is_accepted_if_next_server_finds_data() -> None:
     settings = parse_command_line(
         ["--state-dir=s3://bucket/state", "--data-dir=s3://bucket/data"], PlainProgram()
     )
@@ -98,24 +98,26 @@ def test_state_in_store_allows_next_server_to_find_data() -> None:
         (["--state-dir=ftp://host/x"], "ftp:// isn't a supported data store"),
     ],
 )
-def test_state_in_store_is_refused_if_data_would_not_outlive_machine(
+def test_state_in_store_flag_is_refused_if_data_would_be_lost_with_machine(
     capsys: pytest.CaptureFixture[str], more: list[str], says: str
 ) -> None:
     assert says in refusal(capsys, "--state-dir=s3://bucket/state", *more)
 
 
-def test_users_file_with_token_file_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_users_file_flag_with_token_file_flag_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     text = refusal(capsys, "--users-file=/u", "--token-file=/t")
     assert "--users-file replaces --token-file" in text
     assert parse_command_line(["--users-file=/u"], PlainProgram()).users_file == Path("/u")
 
 
 @pytest.mark.parametrize("wish", ["cancel", "drain"])
-def test_jobs_end_at_sigterm_without_state_folder(wish: str) -> None:
+def test_jobs_are_cancelled_at_sigterm_without_state_folder(wish: str) -> None:
     assert parse_command_line(["--on-sigterm", wish], PlainProgram()).on_sigterm == wish
 
 
-def test_underscores_become_dashes_in_names_only() -> None:
+def test_flag_names_but_not_values_accept_underscores_for_dashes() -> None:
     settings = parse_command_line(["--job_port", "1", "--artifacts_dir=/a_b"], PlainProgram())
     assert settings.job_port == 1
     assert settings.artifacts_dir == Path("/a_b")
@@ -142,7 +144,7 @@ def test_flag_of_missing_package_names_package_to_install(
     assert "--web-port needs beam-runner-web: " in refusal(capsys, argument)
 
 
-def test_unknown_flag_without_similar_name_suggests_no_flag(
+def test_unknown_flag_without_similar_name_gets_no_suggestion(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     error = refusal(capsys, "--zzz")
@@ -177,7 +179,7 @@ def test_wrong_flag_values_name_expected_values(
     assert said in refusal(capsys, *arguments)
 
 
-def test_help_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_flag_prints_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parse_command_line(["--help"], PlainProgram())
     assert ended.value.code == 0
@@ -197,7 +199,7 @@ def test_version_flag_prints_version(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     "flags", [[], ["--token-file=/t"], ["--users-file=/u"], ["--tls-client-ca=/c"]]
 )
-def test_extensions_are_served_with_guarded_server(
+def test_extensions_can_call_server_that_requires_token(
     monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
     monkeypatch.setattr("beam_runner_server.flags.find_extensions", lambda: (Mock(),))
@@ -227,7 +229,7 @@ def test_prism_flags_with_other_spellings_are_accepted() -> None:
     ("text", "seconds"),
     [("-1", None), ("-1ns", None), ("90s", 90), ("1h30m", 5400), ("1.5s", 1.5), ("250ms", 0.25)],
 )
-def test_go_durations_are_parsed(text: str, seconds: float | None) -> None:
+def test_flag_values_with_go_durations_are_parsed(text: str, seconds: float | None) -> None:
     assert (
         parse_command_line([f"-idle_shutdown_timeout={text}"], PlainProgram()).idle_shutdown_timeout
         == seconds
@@ -235,19 +237,21 @@ def test_go_durations_are_parsed(text: str, seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "m", "5 m", "1x", "5mm"])
-def test_invalid_durations_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flag_values_with_invalid_durations_are_refused(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     error = refusal(capsys, f"--idle-shutdown-timeout={text}")
     assert "expected a duration such as 90s or 1h30m" in error
 
 
 @pytest.mark.parametrize("argument", ["-job_prot=1", "-x", "-"])
-def test_single_dash_before_unknown_flag_is_refused(
+def test_unknown_flag_with_single_dash_is_refused(
     argument: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert argument.partition("=")[0] in refusal(capsys, argument)
 
 
-def test_failed_streams_are_retained_for_week_if_state_is_persisted() -> None:
+def test_state_of_failed_streams_is_retained_for_a_week_if_state_is_persisted() -> None:
     assert parse_command_line([], PlainProgram()).keep_failed_streams == 0
     assert (
         parse_command_line(["--state-dir=/s"], PlainProgram()).keep_failed_streams == 7 * 24 * 3600
@@ -260,12 +264,12 @@ def test_failed_streams_are_retained_for_week_if_state_is_persisted() -> None:
     )
 
 
-def test_standby_without_state_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_standby_flag_without_state_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--state-dir" in refusal(capsys, "--standby")
     assert parse_command_line(["--standby", "--state-dir=/s"], PlainProgram()).standby
 
 
-def test_limits_of_attempts_and_outages_can_be_disabled() -> None:
+def test_flags_for_limits_of_attempts_and_outages_accept_no_limit() -> None:
     settings = parse_command_line(
         ["--max-stream-attempts=unlimited", "--outage-limit=-1"], PlainProgram()
     )

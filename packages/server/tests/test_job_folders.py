@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from beam_runner_data.fetching.access import find_files_problem
+from beam_runner_data.fetching.access import explain_unusable_store
 from beam_runner_storage.stores.ports import StoreError
 from beam_runner_storage.stores.probe import MARK
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec, parse_data_dir
@@ -22,12 +22,12 @@ def at(path: Path) -> StoreSpec:
 def test_job_folder_on_one_machine_is_in_state_folder(tmp_path: Path) -> None:
     folders = JobFolders.of_server(None, tmp_path, at(tmp_path), durable=True)
     assert folders.folder == folders.spec.folder == tmp_path / "jobs"
-    assert folders.folder_of_job("job-1").folder == tmp_path / "jobs" / "job-1"
-    assert folders.folder_of_job("job-1").spec.durable
+    assert folders.get_job_folder("job-1").folder == tmp_path / "jobs" / "job-1"
+    assert folders.get_job_folder("job-1").spec.durable
     assert not (tmp_path / "server-id").exists()
 
 
-def test_job_folder_without_shared_store_leaves_no_files(
+def test_job_folder_without_shared_store_is_removed_at_exit(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folders = JobFolders.of_server(None, tmp_path, at(tmp_path)).without_shared_store(
@@ -86,18 +86,20 @@ def test_job_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
-def test_workers_find_marker_of_their_server_only(tmp_path: Path, scheme: str) -> None:
+def test_workers_recognize_job_folder_by_marker_of_their_server(
+    tmp_path: Path, scheme: str
+) -> None:
     data = StoreSpec(f"{scheme}{tmp_path / 'data'}")
     folders = JobFolders.of_server(data, tmp_path, at(tmp_path))
-    assert "is a different" in find_files_problem(folders.spec)
+    assert "is a different" in explain_unusable_store(folders.spec)
     folders.check_store()
     folders.check_store()
     folders.remove_other_jobs(())
-    assert find_files_problem(folders.spec) == ""
+    assert explain_unusable_store(folders.spec) == ""
     assert list(folders.spec.open_store().list_names()) == [MARK]
 
 
-def test_files_of_finished_jobs_are_removed_and_others_stay(tmp_path: Path) -> None:
+def test_job_folders_of_finished_jobs_are_removed_and_others_stay(tmp_path: Path) -> None:
     data = StoreSpec(f"file://{tmp_path / 'store'}")
     folders = JobFolders.of_server(data, tmp_path, at(tmp_path))
     folders.check_store()
@@ -115,7 +117,7 @@ def test_files_of_finished_jobs_are_removed_and_others_stay(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
-def test_files_of_one_job_are_removed_and_others_stay(tmp_path: Path, scheme: str) -> None:
+def test_job_folder_removal_leaves_files_of_other_jobs(tmp_path: Path, scheme: str) -> None:
     data = StoreSpec(f"{scheme}{tmp_path / 'data'}")
     folders = JobFolders.of_server(data, tmp_path, at(tmp_path))
     for job_id in ("one", "two"):

@@ -20,7 +20,7 @@ def job_of(environment_type: str) -> JobSpec:
         ("EXTERNAL", {"worker-1"}, False),
     ],
 )
-def test_loopback_is_unreachable_from_other_machines(
+def test_loopback_job_is_refused_if_workers_are_on_other_machines(
     environment_type: str, elsewhere: set[str], refused: bool
 ) -> None:
     said = find_loopback_address(job_of(environment_type), elsewhere)

@@ -23,7 +23,8 @@ service = beam_job_api_pb2_grpc.JobServiceStub(grpc.insecure_channel(sys.argv[1]
 sent = JobServiceHandle(service, PipelineOptions(sys.argv[2:])).get_pipeline_options()
 for name in sorted(sent.fields):
     if "beam_spark" in name:
-        print(name, sent.fields[name].string_value)
+        value = sent.fields[name]
+        print(name, value.string_value or [one.string_value for one in value.list_value.values])
 """
 
 
@@ -37,6 +38,11 @@ def test_beam_client_sends_job_options(tmp_path: Path) -> None:
             "--beam_spark_task_attempts=4",
             "--beam_spark_key_shards=9",
             "--beam_spark_bulk=never",
+            "--beam_spark_update_drop=one",
+            "--beam_spark_update_drop=two",
+            "--beam_spark_update_quiet=3s",
+            "--beam_spark_env=A=1",
+            "--beam_spark_env=B=2",
         )
         command = [sys.executable, "-c", CLIENT, served.serve(), *flags]
         told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=100)
@@ -44,6 +50,9 @@ def test_beam_client_sends_job_options(tmp_path: Path) -> None:
         served.stop()
     assert told.stdout.splitlines() == [
         "beam:option:beam_spark_bulk:v1 never",
+        "beam:option:beam_spark_env:v1 ['A=1', 'B=2']",
         "beam:option:beam_spark_key_shards:v1 9",
         "beam:option:beam_spark_task_attempts:v1 4",
+        "beam:option:beam_spark_update_drop:v1 ['one', 'two']",
+        "beam:option:beam_spark_update_quiet:v1 3s",
     ]

@@ -19,7 +19,9 @@ def reasons() -> queue.SimpleQueue[str]:
     return queue.SimpleQueue()
 
 
-def test_lifeline_pipe_without_reader_counts_as_lost(reasons: queue.SimpleQueue[str]) -> None:
+def test_parent_watch_with_output_pipe_without_reader_reports_loss(
+    reasons: queue.SimpleQueue[str],
+) -> None:
     read, written = os.pipe()
     parent_watch.watch_output_and_process(written, None, reasons.put)
     os.write(written, b"something is read, or waits to be")
@@ -30,7 +32,7 @@ def test_lifeline_pipe_without_reader_counts_as_lost(reasons: queue.SimpleQueue[
     os.close(written)
 
 
-def test_lifeline_process_that_exits_counts_as_lost(reasons: queue.SimpleQueue[str]) -> None:
+def test_parent_watch_of_process_that_exits_reports_loss(reasons: queue.SimpleQueue[str]) -> None:
     sleeper = subprocess.Popen(["sleep", "60"])
     with tempfile.TemporaryFile() as file:
         parent_watch.watch_output_and_process(file.fileno(), sleeper.pid, reasons.put)
@@ -41,7 +43,7 @@ def test_lifeline_process_that_exits_counts_as_lost(reasons: queue.SimpleQueue[s
         sleeper.wait()
 
 
-def test_lifeline_process_that_does_not_exist_counts_as_lost(
+def test_parent_watch_of_process_that_does_not_exist_reports_loss(
     reasons: queue.SimpleQueue[str],
 ) -> None:
     ended = subprocess.Popen(["true"])
@@ -50,7 +52,9 @@ def test_lifeline_process_that_does_not_exist_counts_as_lost(
         parent_watch.watch_output_and_process(1, ended.pid, reasons.put)
 
 
-def test_lifeline_with_closed_output_never_counts_as_lost(reasons: queue.SimpleQueue[str]) -> None:
+def test_parent_watch_ignores_output_that_was_closed_at_start(
+    reasons: queue.SimpleQueue[str],
+) -> None:
     with tempfile.TemporaryFile() as file:
         closed = file.fileno()
     parent_watch.watch_output_and_process(closed, None, reasons.put)

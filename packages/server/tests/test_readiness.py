@@ -32,7 +32,7 @@ def server(tmp_path: Path) -> Iterator[RunnerServer]:
     found.stop()
 
 
-def test_server_is_ready_from_its_start_to_the_loss_of_its_workers(server: RunnerServer) -> None:
+def test_server_is_ready_from_start_until_workers_are_lost(server: RunnerServer) -> None:
     check = server.door.check_readiness
     server.serve()
     assert check() is Readiness.STARTING

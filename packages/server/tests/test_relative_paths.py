@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClientFolder:
     return found
 
 
-def test_folder_of_client_is_reachable_on_machine_of_workers_only(folder: ClientFolder) -> None:
+def test_client_folder_is_reachable_only_on_machine_of_workers(folder: ClientFolder) -> None:
     assert find_reachable_folder(job_from(folder), on_cluster=False) == folder.path
     assert find_reachable_folder(job_from(folder), on_cluster=True) == ""
     assert find_reachable_folder(job_from(None), on_cluster=False) == ""
@@ -40,7 +40,7 @@ def test_folder_of_client_is_reachable_on_machine_of_workers_only(folder: Client
     assert find_reachable_folder(job_from(elsewhere), on_cluster=False) == ""
 
 
-def test_warning_names_folders_steps_and_paths(folder: ClientFolder) -> None:
+def test_warning_about_relative_paths_names_folders_steps_and_paths(folder: ClientFolder) -> None:
     text = describe_relative_paths(job_from(folder), [READ, WRITE], on_cluster=False)
 
     assert folder.path in text
@@ -48,7 +48,9 @@ def test_warning_names_folders_steps_and_paths(folder: ClientFolder) -> None:
     assert "'R/Read' reads 'in.txt', 'W/Write' writes 'out-*'" in text
 
 
-def test_warning_on_cluster_names_no_folder_of_server(folder: ClientFolder) -> None:
+def test_warning_about_relative_paths_on_cluster_names_no_folder_of_server(
+    folder: ClientFolder,
+) -> None:
     text = describe_relative_paths(job_from(folder), [READ], on_cluster=True)
 
     assert folder.path in text
@@ -64,5 +66,5 @@ def test_warning_on_cluster_names_no_folder_of_server(folder: ClientFolder) -> N
         attrs.evolve(READ, elsewhere=True),
     ],
 )
-def test_steps_without_relative_path_cause_no_warning(step: FileStep) -> None:
+def test_steps_with_absolute_paths_get_no_warning_about_relative_paths(step: FileStep) -> None:
     assert describe_relative_paths(job_from(None), [step], on_cluster=False) == ""

@@ -21,26 +21,28 @@ def store_with(folder: Path, **since: int) -> JournalStore:
     return store
 
 
-def test_stream_state_is_retained_until_expiry_and_then_removed(tmp_path: Path) -> None:
+def test_state_of_failed_stream_is_retained_until_expiry_and_then_removed(tmp_path: Path) -> None:
     now = [1_000.0]
     removed: list[str] = []
     with closing(store_with(tmp_path, early=500, late=900)) as store:
         store.get_journal("other").store_snapshot(b"of a job that runs")
         kept = RetainedStreams(store, 600, lambda: now[0])
-        assert kept.expiry_times() == {"early": 1_100, "late": 1_500}
+        assert kept.list_expiry_times() == {"early": 1_100, "late": 1_500}
         kept.remove_expired(removed.append, ())
         assert removed == []
         now[0] = 1_200
         kept.remove_expired(removed.append, ())
         assert removed == ["early"]
         assert store.list_job_ids() == ("late", "other")
-        assert kept.expiry_times() == {"late": 1_500}
+        assert kept.list_expiry_times() == {"late": 1_500}
     with closing(JournalStore(tmp_path, durable=False)) as store:
         assert store.damage == ()
-        assert RetainedStreams(store, 0, lambda: now[0]).expiry_times() == {}, (
+        assert RetainedStreams(store, 0, lambda: now[0]).list_expiry_times() == {}, (
             "by the next server's flag"
         )
-        assert RetainedStreams(store, 10_000, lambda: now[0]).expiry_times() == {"late": 10_900}
+        assert RetainedStreams(store, 10_000, lambda: now[0]).list_expiry_times() == {
+            "late": 10_900
+        }
 
 
 def test_state_of_unfinished_job_is_not_removed(tmp_path: Path) -> None:
@@ -51,7 +53,7 @@ def test_state_of_unfinished_job_is_not_removed(tmp_path: Path) -> None:
         assert store.list_job_ids() == ("one",)
 
 
-def test_journal_stays_until_data_of_its_job_is_removed(tmp_path: Path) -> None:
+def test_journal_of_failed_stream_stays_until_data_of_its_job_is_removed(tmp_path: Path) -> None:
     def refuses(job_id: str) -> None:
         raise OSError("the store is away")
 
@@ -65,7 +67,7 @@ def test_journal_stays_until_data_of_its_job_is_removed(tmp_path: Path) -> None:
         kept.stop()
 
 
-def test_journals_of_version_without_retention_are_opened(tmp_path: Path) -> None:
+def test_journals_of_older_version_without_retention_are_opened(tmp_path: Path) -> None:
     store_with(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / FILE)) as connection:
         connection.execute("DROP TABLE kept")

@@ -12,18 +12,18 @@ from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_server.standby import wait_until_needed
 
 
-def test_standby_waits_until_the_folder_is_released(tmp_path: Path) -> None:
+def test_standby_server_waits_until_the_state_folder_is_released(tmp_path: Path) -> None:
     held = lock_folder(tmp_path, job_file.LOCK, STATE)
     threading.Timer(0.3, held.close).start()
     assert wait_until_needed(tmp_path, threading.Event())
     assert held.closed
 
 
-def test_standby_waits_for_no_server_in_an_empty_store(tmp_path: Path) -> None:
+def test_standby_server_with_an_empty_store_starts_immediately(tmp_path: Path) -> None:
     assert wait_until_needed(StoreSpec(f"file://{tmp_path}/state"), threading.Event())
 
 
-def test_standby_stops_on_request(tmp_path: Path) -> None:
+def test_standby_server_stops_waiting_on_request(tmp_path: Path) -> None:
     held = lock_folder(tmp_path, job_file.LOCK, STATE)
     stopping = threading.Event()
     threading.Timer(0.3, stopping.set).start()

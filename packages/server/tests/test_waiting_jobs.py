@@ -13,7 +13,7 @@ from servers import Reporter
 from beam_runner_server.waiting_jobs import NeverStartedJob, wait_for_job_need
 
 
-def test_waiting_job_is_cancelled_before_resource_arrives() -> None:
+def test_job_waiting_for_spark_is_cancelled_before_spark_is_available() -> None:
     reporter = Reporter()
     states = iter([JobState.STOPPED, JobState.STARTING, JobState.CANCELLING])
     handle = wait_for_job_need(Future(), lambda: next(states), reporter)
@@ -25,7 +25,7 @@ def test_waiting_job_is_cancelled_before_resource_arrives() -> None:
 
 
 @pytest.mark.parametrize("state", [JobState.STARTING, JobState.DRAINING])
-def test_waiting_job_gets_requested_resource(state: JobState) -> None:
+def test_job_waiting_for_spark_gets_spark_when_available(state: JobState) -> None:
     reporter = Reporter()
     spark: Future[str] = Future()
     threading.Timer(0.7, spark.set_result, ("Spark",)).start()
@@ -34,7 +34,7 @@ def test_waiting_job_gets_requested_resource(state: JobState) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no Java"), TimeoutError("no executor")])
-def test_missing_resource_raises_error(error: Exception) -> None:
+def test_job_waiting_for_spark_fails_if_spark_cannot_start(error: Exception) -> None:
     spark: Future[Any] = Future()
     spark.set_exception(error)
     with pytest.raises(type(error), match="no "):

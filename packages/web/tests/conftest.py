@@ -204,13 +204,13 @@ class Observed(Job):
         self.past: tuple[StageSeries, ...] = ()
         self.threads: tuple[ThreadStack, ...] = ()
 
-    def execution(self) -> Execution:
+    def get_execution(self) -> Execution:
         return self.runs
 
     def get_stage_series(self) -> tuple[StageSeries, ...]:
         return self.past
 
-    def stacks(self) -> tuple[ThreadStack, ...]:
+    def get_stacks(self) -> tuple[ThreadStack, ...]:
         return self.threads
 
 

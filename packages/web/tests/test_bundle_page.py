@@ -53,14 +53,14 @@ def test_bundle_page_of_unknown_or_invalid_number_returns_clear_error(
     assert web.get("/jobs/none/bundle?number=1").status_code == 404
 
 
-def test_failures_link_to_page_of_their_bundle(server: Server, web: TestClient) -> None:
+def test_failures_on_job_page_link_to_page_of_their_bundle(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.reporter.message(Importance.WARNING, "attempt 1 failed", record=FAILED)
     page = web.get(f"/jobs/{job.id}/errors").text
     assert f'href="/jobs/{job.id}/bundle?number=2">bundle 2</a>' in page
 
 
-def test_running_bundles_and_stages_link_to_bundle_page(server: Server, web: TestClient) -> None:
+def test_running_bundles_on_job_page_link_to_bundle_page(server: Server, web: TestClient) -> None:
     server.kind = Observed
     job = server.submit()
     job.runs = Execution((ObservedBundle("s3", 7, 1, ("Count",)),), (FAILED,))

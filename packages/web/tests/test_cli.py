@@ -46,6 +46,21 @@ def test_web_command_serves_until_terminated(server: Server) -> None:
         assert process.wait(30) in (0, -signal.SIGTERM)
 
 
+def test_web_command_exits_without_a_traceback_at_ctrl_c(server: Server) -> None:
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from beam_runner_web.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    flags = ("--job-endpoint", server.address, "--web-port=0")
+    command = [sys.executable, "-c", program, *flags]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, b"Traceback" in errors) == (0, False), errors
+
+
 def test_web_command_needs_token_for_other_machines(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,7 @@ def extension() -> Iterator[WebExtension]:
 def configure(extension: WebExtension, *flags: str) -> None:
     parser = argparse.ArgumentParser()
     extension.add_flags(parser)
+    parser.set_defaults(serve_http=True)
     extension.configure(parser.parse_args(["--web-port=0", *flags]))
 
 
@@ -50,7 +51,7 @@ def start(extension: WebExtension, door: LocalAccess) -> str:
     return extension.start(door).partition("http://")[2].partition("/")[0]
 
 
-def test_web_pages_of_guarded_server_require_its_token(
+def test_web_pages_of_server_with_token_require_token(
     guarded: Server, extension: WebExtension
 ) -> None:
     guarded.submit(name="secret work")
@@ -79,7 +80,7 @@ def test_web_pages_need_token_if_server_requires_certificates(extension: WebExte
         extension.start(LocalAccess("localhost:1", "unix:/nowhere", guarded=True))
 
 
-def test_web_pages_of_open_server_show_jobs_to_local_machine(
+def test_web_pages_of_server_without_token_show_jobs_on_local_machine(
     server: Server, extension: WebExtension
 ) -> None:
     configure(extension)
@@ -92,7 +93,7 @@ def test_web_pages_are_announced_to_clients_of_server(
     configure(extension)
     url = f"http://{start(extension, server.server.door)}"
     with JobClient(server.server.address) as client:
-        assert client.pages().rstrip("/") == url
+        assert client.get_pages_url().rstrip("/") == url
 
 
 @pytest.fixture
@@ -106,6 +107,7 @@ def users(tmp_path: Path) -> Path:
                 ("ender", '["read", "cancel"]'),
                 ("submitter", '["submit"]'),
                 ("ann", '["submit", "read"]'),
+                ("owner", '["submit", "read", "cancel"]\njobs = "own"'),
             )
         )
     )
@@ -124,7 +126,7 @@ def with_users(tmp_path: Path, users: Path) -> Iterator[Server]:
     server.close()
 
 
-def test_web_pages_of_server_with_users_follow_their_rights(
+def test_web_pages_of_server_with_users_respect_user_rights(
     with_users: Server, extension: WebExtension, users: Path
 ) -> None:
     job = with_users.submit(name="secret work")
@@ -149,7 +151,23 @@ def test_web_pages_of_server_with_users_follow_their_rights(
     assert with_users.client.state(job.id).state is JobState.CANCELLED
 
 
-def test_user_logs_in_with_own_token(with_users: Server, extension: WebExtension) -> None:
+def test_user_with_rights_to_own_jobs_only_is_refused_by_web_pages(
+    with_users: Server, extension: WebExtension
+) -> None:
+    with_users.submit(name="secret work")
+    configure(extension)
+    url = f"http://{start(extension, with_users.server.door)}"
+    headers = {"authorization": "Bearer the token of owner"}
+    for path in ("/", "/api/v1/jobs", "/metrics"):
+        refused = httpx.get(f"{url}{path}", headers=headers)
+        assert refused.status_code == 403
+        assert "sees only own jobs" in refused.text
+        assert "secret" not in refused.text
+
+
+def test_user_logs_in_to_web_pages_with_own_token(
+    with_users: Server, extension: WebExtension
+) -> None:
     configure(extension)
     url = f"http://{start(extension, with_users.server.door)}"
     with httpx.Client() as browser:
@@ -159,7 +177,7 @@ def test_user_logs_in_with_own_token(with_users: Server, extension: WebExtension
         assert browser.get(f"{url}/").status_code == 200
 
 
-def test_pages_show_who_submitted_a_job(with_users: Server, extension: WebExtension) -> None:
+def test_web_pages_show_user_who_submitted_job(with_users: Server, extension: WebExtension) -> None:
     configure(extension)
     url = f"http://{start(extension, with_users.server.door)}"
     shown = {"authorization": "Bearer the token of reader"}

@@ -33,7 +33,9 @@ def observed(server: Server) -> Any:
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "x" * 1_000_000])
-def test_observations_of_workers_are_escaped(web: TestClient, observed: Any, text: str) -> None:
+def test_web_pages_escape_texts_of_worker_observations(
+    web: TestClient, observed: Any, text: str
+) -> None:
     job = observed
     frame = StackFrame(f"/home/me/{text}.py", 3, text, text)
     job.runs = Execution(

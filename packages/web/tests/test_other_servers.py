@@ -105,7 +105,9 @@ def job_of(web: TestClient) -> str:
     return str(web.get("/api/v1/jobs").json()["jobs"][-1]["id"])
 
 
-def test_job_of_other_server_is_shown_from_start_to_end(endpoint: str, web: TestClient) -> None:
+def test_web_pages_show_job_of_other_server_from_start_to_end(
+    endpoint: str, web: TestClient
+) -> None:
     GO.clear()
     result = submit(endpoint, "a", "b")
     page = web.get("/").text
@@ -122,7 +124,7 @@ def test_job_of_other_server_is_shown_from_start_to_end(endpoint: str, web: Test
     assert "words" in web.get(f"/jobs/{job}/metrics").text
 
 
-def test_failed_job_of_other_server_shows_reason(endpoint: str, web: TestClient) -> None:
+def test_web_pages_show_failure_reason_of_other_server(endpoint: str, web: TestClient) -> None:
     GO.set()
     result = submit(endpoint, "bad")
     with pytest.raises(RuntimeError):
@@ -133,7 +135,7 @@ def test_failed_job_of_other_server_shows_reason(endpoint: str, web: TestClient)
     assert "ValueError" in errors and Path(__file__).name in errors
 
 
-def test_other_server_receives_cancel_and_its_drain_error_is_shown(
+def test_web_pages_forward_cancel_to_other_server_and_show_its_drain_error(
     endpoint: str, web: TestClient
 ) -> None:
     GO.clear()

@@ -66,7 +66,9 @@ def test_page_of_large_job_is_small_and_fast(
     assert min(seconds) < MOST_CPU_SECONDS
 
 
-def test_list_of_fifty_jobs_is_small_and_fast(large: Server, web_of_large: TestClient) -> None:
+def test_page_with_list_of_fifty_jobs_is_small_and_fast(
+    large: Server, web_of_large: TestClient
+) -> None:
     began = time.process_time()
     page = web_of_large.get("/")
     assert page.text.count("a-job-with-a-name-of-some-length") >= 49

@@ -1,4 +1,4 @@
-"""The one place where Beam's protocol buffers enter this package."""
+"""Beam's protocol buffers for the client, imported in this module only."""
 
 from __future__ import annotations
 

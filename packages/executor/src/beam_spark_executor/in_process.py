@@ -1,4 +1,6 @@
-"""A server inside the program, on the program's own Spark: a session, or the Spark of ``spark-submit``."""
+"""Job server in the user's program, which uses the program's Spark: an existing session, or the
+Spark of ``spark-submit``.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,12 @@ class InProcessServerNotStarted(Exception):
 
 
 class InProcessServer:
-    """A server in this process, from its start until the program ends or calls `end`.
+    """Job server in this process, until the program ends or calls `end`.
 
     The server doesn't change an existing session, this process's signal handlers, or its garbage
     collection.
 
     Args:
-        flags: the command line of the server.
         spark: the Spark to run on.
 
     Attributes:
@@ -74,8 +75,10 @@ class InProcessServer:
         """Returns whether Spark runs."""
         return self._server.is_alive
 
-    def exit_reason(self) -> str:
-        """Returns why the server accepts no more jobs, in words for the user; empty while it accepts jobs."""
+    def get_exit_reason(self) -> str:
+        """Returns the reason why the server doesn't accept jobs anymore, as a text for the user;
+        empty while the server accepts jobs.
+        """
         return (
             ""
             if self.is_alive
@@ -83,7 +86,7 @@ class InProcessServer:
         )
 
     def end(self) -> None:
-        """Stops the server, which takes a moment. A repeated call, or one in a forked process, does nothing."""
+        """Stops the server. Further calls, and calls in a forked child process, do nothing."""
         if os.getpid() != self._process:
             return
         for extension in self._extensions:
@@ -92,13 +95,14 @@ class InProcessServer:
 
 
 def start_in_process_server(flags: Sequence[str], python_path: str) -> InProcessServer | None:
-    """Returns a server in this process if Spark runs here; None if the server needs its own Spark.
+    """Starts a server in this process if Spark runs in this process. Otherwise returns None,
+    because the server needs a separate Spark.
 
-    Call it in the user's thread, which may have its own session.
+    Call this function in the user's thread, because each thread can have a different Spark session.
 
     Args:
-        flags: see `InProcessServer`. If they name a Spark and a session exists, they ask for another
-            Spark.
+        flags: see `InProcessServer`. If a flag names a Spark master and a session exists, the
+            result is None.
         python_path: the import path for workers on this machine, in the form of ``PYTHONPATH``.
 
     Raises:

@@ -1,5 +1,5 @@
-"""``beam-spark-jobserver pack``: an archive of this Python and its packages, for executors that have
-neither.
+"""Command ``beam-spark-jobserver pack``: makes an archive of this Python with its packages, for
+executors without them.
 
 The interpreter finds its library relative to itself, so the archive works in any folder. The system
 libraries must exist on the executors' machines: use the same Linux distribution, or a newer one.
@@ -22,8 +22,8 @@ from pathlib import Path
 NAME = "environment"
 """The name of the folder into which executors unpack the archive."""
 _NEEDED = ("beam_spark_executor", "beam_runner_runtime", "apache_beam", "pyarrow", "grpc")
-# Spark is on every machine, and Python's tests are not needed. Other packages may have folders of
-# these names.
+# Leave out Spark, which is on every machine, and Python's tests. Only check top-level folders,
+# because other packages can contain folders with these names.
 _LEFT_OUT = (
     "site-packages/pyspark/jars",
     "site-packages/pyspark/examples",
@@ -31,7 +31,7 @@ _LEFT_OUT = (
     "idlelib",
     "turtledemo",
 )
-# The interpreter can have a separate library, which the system doesn't find in the archive.
+# If the interpreter uses a shared library, set the library path, because the system doesn't search the archive.
 _SCRIPT = """\
 #!/bin/sh
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -68,12 +68,12 @@ def main(arguments: Sequence[str]) -> int:
     except (PackError, OSError) as error:
         sys.stderr.write(f"beam-spark-jobserver: {error}\n")
         return 1
-    for key, value in executor_properties(target).items():
+    for key, value in make_executor_properties(target).items():
         print(f"--spark-conf={key}={value}")
     return 0
 
 
-def executor_properties(archive: Path | str) -> dict[str, str]:
+def make_executor_properties(archive: Path | str) -> dict[str, str]:
     """Returns the Spark properties with which executors use an archive."""
     return {
         "spark.archives": f"{archive}#{NAME}",
@@ -92,9 +92,9 @@ def write_archive(target: Path) -> None:
     part = target.with_name(f".{target.name}.part")
     try:
         with tarfile.open(part, "w:gz", compresslevel=1, dereference=True) as archive:
-            for source, name in _archive_members():
+            for source, name in _list_archive_members():
                 archive.add(source, name, filter=_filter_member)
-            script = _SCRIPT.format(program=_python_name()).encode()
+            script = _SCRIPT.format(program=_get_python_name()).encode()
             start = tarfile.TarInfo("bin/python")
             start.mode, start.size = 0o755, len(script)
             archive.addfile(start, io.BytesIO(script))
@@ -103,21 +103,21 @@ def write_archive(target: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _archive_members() -> Iterator[tuple[Path, str]]:
-    """Yields files and folders, and their paths in the archive."""
-    yield Path(os.path.realpath(sys.executable)), f"bin/{_python_name()}"
+def _list_archive_members() -> Iterator[tuple[Path, str]]:
+    """Yields each file and folder with the path that it gets in the archive."""
+    yield Path(os.path.realpath(sys.executable)), f"bin/{_get_python_name()}"
     library = _find_shared_library()
     if library is not None:
         yield library, f"lib/{library.name}"
     for path in Path(sysconfig.get_path("stdlib")).iterdir():
         if path.name not in ("site-packages", "dist-packages") and path.suffix != ".a":
-            yield path, f"lib/{_python_name()}/{path.name}"
-    for folder in _package_folders():
-        yield folder, f"lib/{_python_name()}/site-packages"
+            yield path, f"lib/{_get_python_name()}/{path.name}"
+    for folder in _find_package_folders():
+        yield folder, f"lib/{_get_python_name()}/site-packages"
 
 
 def _filter_member(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    inside = member.name.removeprefix(f"lib/{_python_name()}/")
+    inside = member.name.removeprefix(f"lib/{_get_python_name()}/")
     if inside in _LEFT_OUT or inside.startswith("config-"):
         return None
     member.uid = member.gid = 0
@@ -126,7 +126,7 @@ def _filter_member(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _check_packages() -> None:
-    folders = _package_folders()
+    folders = _find_package_folders()
     for distribution in importlib.metadata.distributions(path=list(map(str, folders))):
         told = json.loads(distribution.read_text("direct_url.json") or "{}")
         if told.get("dir_info", {}).get("editable"):
@@ -140,21 +140,23 @@ def _check_packages() -> None:
         if not any(Path(place).is_relative_to(one) for place in places for one in folders):
             raise PackError(
                 f"executors need {name}, which isn't installed in {folders[0]}: install"
-                f" it in that folder, and pack with {sys.executable}"
+                f" it in that folder, and run the command again with {sys.executable}"
             )
 
 
-def _package_folders() -> list[Path]:
+def _find_package_folders() -> list[Path]:
     """Returns the folders of installed packages that this Python imports from."""
     return [Path(each) for each in dict.fromkeys(map(sysconfig.get_path, ("purelib", "platlib")))]
 
 
-def _python_name() -> str:
+def _get_python_name() -> str:
     return f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def _find_shared_library() -> Path | None:
-    """Returns the library of the interpreter, if the program itself doesn't contain it."""
+    """Returns the shared library of the Python interpreter, if the program itself doesn't contain
+    the interpreter.
+    """
     name = sysconfig.get_config_var("INSTSONAME") or ""
     path = Path(sysconfig.get_config_var("LIBDIR") or "", name)
     return path if ".so" in name and path.exists() else None

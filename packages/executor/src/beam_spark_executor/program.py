@@ -1,4 +1,4 @@
-"""The command ``beam-spark-jobserver``: its flags about Spark, and its other commands."""
+"""Command ``beam-spark-jobserver``: its flags for Spark, and its subcommands that need Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import attrs
 from beam_runner_server import flag_values
 from beam_runner_server.job_commands import commands
-from beam_runner_server.plain import PlainProcesses, distribution_version
+from beam_runner_server.plain import PlainProcesses, get_distribution_version
 from beam_runner_server.ports import Platform
 
 from beam_spark_executor import pack, share_classes
@@ -36,7 +36,7 @@ _LOG_LEVELS = {"debug": "info", "info": "warn", "warning": "warn", "error": "err
 
 @attrs.frozen
 class SparkProgram:
-    """The command of a server on Spark (`beam_runner_server.ports.Program`)."""
+    """Command that starts a job server on Spark (`beam_runner_server.ports.Program`)."""
 
     name: str = "beam-spark-jobserver"
     distribution: str = "beam-spark-executor"
@@ -49,15 +49,15 @@ class SparkProgram:
         factory=lambda: {
             "pack": pack.main,
             "share-classes": share_classes.main,
-            **commands.commands_of("beam-spark-jobserver"),
+            **commands.list_commands("beam-spark-jobserver"),
         }
     )
 
     @property
     def versions(self) -> str:
         """Returns the versions of the runner, Spark and Beam that ``--version`` prints."""
-        spark, beam = (distribution_version(one) for one in ("pyspark", "apache-beam"))
-        return f"{self.name} {distribution_version(self.distribution)} (PySpark {spark}, Apache Beam {beam})"
+        spark, beam = (get_distribution_version(one) for one in ("pyspark", "apache-beam"))
+        return f"{self.name} {get_distribution_version(self.distribution)} (PySpark {spark}, Apache Beam {beam})"
 
     def add_flags(self, flag: Callable[..., Any]) -> None:
         """Adds the flags about Spark, and ``--without-spark``."""
@@ -82,14 +82,14 @@ class SparkProgram:
             nargs="?",
             const=os.cpu_count() or 1,
             metavar="CORES",
-            help="run jobs in plain processes on this machine, without Spark and Java,"
-            " to try and test pipelines (default for CORES: all cores of this"
-            " machine)",
+            help="run jobs in plain processes on this machine, without Spark and Java (default for"
+            " CORES: all)",
         )
         flag("--spark-submit-script", action=_PrintScriptAction, nargs=0, help=_SCRIPT_HELP)
 
     def platform(self, found: argparse.Namespace) -> Platform:
-        """Returns Spark, or plain processes for ``--without-spark``.
+        """Returns the platform that runs worker processes: Spark, or processes of this machine for
+        ``--without-spark``.
 
         Raises:
             ValueError: a flag about Spark is used together with ``--without-spark``.
@@ -105,8 +105,8 @@ class SparkProgram:
         if found.spark_master_url or found.spark_conf:
             flag = "--spark-master-url" if found.spark_master_url else "--spark-conf"
             raise ValueError(
-                f"--without-spark runs jobs in plain processes on this machine: {flag}"
-                " has no effect with it"
+                f"{flag} has no effect with --without-spark, which runs jobs in processes of this "
+                "machine: leave out one of the two flags"
             )
         return PlainProcesses(found.without_spark)
 

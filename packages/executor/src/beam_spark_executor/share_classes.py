@@ -1,4 +1,6 @@
-"""``beam-spark-jobserver share-classes``: makes a file that halves the CPU time of Spark's start."""
+"""Command ``beam-spark-jobserver share-classes``: makes a file of Java classes, which halves the
+CPU time of Spark's start.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _LIMIT_SECONDS = 600.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Makes the file and prints its path; returns the exit code, 1 if no file was made."""
+    """Creates the archive of Java classes, and prints the path of the archive. Returns the exit
+    code: 1 if there is no archive.
+    """
     argparse.ArgumentParser(
         prog="beam-spark-jobserver share-classes",
         description="Runs Spark once and has Java write the classes that it loads to a"
@@ -34,23 +38,24 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def share_classes() -> Path:
-    """Makes the file, or replaces it, and returns its path. Takes about 30 s of CPU time.
+    """Creates or replaces the archive of Java classes, and returns the path of the archive. Takes
+    about 30 s of CPU time.
 
     Raises:
         Unavailable: Spark doesn't start, or Java made no file.
         OSError: Spark's folder isn't writable.
     """
     from beam_spark_executor.spark.class_sharing import (
-        archive_creation_options,
-        shared_classes_file,
+        find_shared_classes_file,
+        make_archive_creation_options,
     )
 
-    file = shared_classes_file()
+    file = find_shared_classes_file()
     unfinished = file.with_suffix(f".{os.getpid()}")
     unfinished.touch()
     unfinished.unlink()
     try:
-        _run_spark(archive_creation_options(unfinished))
+        _run_spark(make_archive_creation_options(unfinished))
         if not unfinished.exists():
             raise Unavailable(
                 f"Java wrote no {file.name}: JREs without lib/server/classes.jsa can't"
@@ -62,7 +67,7 @@ def share_classes() -> Path:
 
 
 def _run_spark(java_options: str) -> None:
-    """Runs the operations of Spark that a server uses."""
+    """Starts Spark and runs typical operations, so that Java records the classes that a server loads."""
     from beam_spark_executor.spark.session import RunningSpark
     from beam_spark_executor.spark.settings import SparkSettings
 

@@ -29,19 +29,23 @@ class Terminal(io.StringIO):
         (ProgressMode.OFF, Terminal(), SilentDisplay),
     ],
 )
-def test_display_follows_option_and_stream(
+def test_progress_display_is_selected_by_option_and_stream(
     mode: ProgressMode, stream: io.StringIO, kind: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     assert type(make_display(mode, stream)) is kind
 
 
-def test_terminal_without_control_sequences_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_display_on_terminal_without_control_sequences_prints_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TERM", "dumb")
     assert type(make_display(ProgressMode.AUTO, Terminal())) is LineDisplay
 
 
-def test_terminal_draws_status_again_after_other_output(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_display_on_terminal_redraws_status_after_other_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     stream = Terminal()
     display = TerminalDisplay(stream)
@@ -58,7 +62,7 @@ def test_terminal_draws_status_again_after_other_output(monkeypatch: pytest.Monk
     )
 
 
-def test_lines_omit_status() -> None:
+def test_progress_display_of_lines_omits_status() -> None:
     stream = io.StringIO()
     display = LineDisplay(stream)
     display.set_status("RUNNING")
@@ -67,7 +71,9 @@ def test_lines_omit_status() -> None:
 
 
 @pytest.mark.parametrize("display", [TerminalDisplay, LineDisplay])
-def test_closed_stream_is_ignored(display: type[TerminalDisplay | LineDisplay]) -> None:
+def test_progress_display_ignores_closed_stream(
+    display: type[TerminalDisplay | LineDisplay],
+) -> None:
     stream = io.StringIO()
     stream.close()
     display(stream).write_line("a line")

@@ -5,7 +5,7 @@ import pytest
 from beam_spark_executor.client.error_texts import format_failure, shorten_failure
 
 OURS = """\
-  File "/site-packages/beam_runner_worker/embedded/par_do.py", line 127, in _map_values
+  File "/site-packages/beam_runner_embedded/par_do.py", line 127, in _map_values
     out = results_of(islice(left, room))
           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 """
@@ -22,12 +22,12 @@ SUMMARY = "ValueError: no [while running 'Divide']"
 WHERE = f"{SUMMARY}; the element: 2"
 
 
-def test_shortened_failure_ends_with_step_and_element() -> None:
+def test_shortened_error_text_ends_with_step_and_element() -> None:
     text = f"{SUMMARY}\nThe element: 2\n{HEAD}{OURS}{BEAMS}{USERS}ValueError: no\n"
     assert shorten_failure(text) == f"{HEAD}{USERS}{WHERE}"
 
 
-def test_shortened_failure_keeps_cause_of_exception() -> None:
+def test_shortened_error_text_includes_cause_of_exception() -> None:
     cause = f"{HEAD}{OURS}{USERS}KeyError: 'a'\n\nDuring handling of the above exception, ...:\n\n"
     text = f"{SUMMARY}\n{cause}{HEAD}{OURS}{USERS}ValueError: no"
     shown = shorten_failure(text)
@@ -47,16 +47,16 @@ def test_shortened_failure_keeps_cause_of_exception() -> None:
         ),
     ],
 )
-def test_failure_without_frames_of_user_is_one_line(text: str, shown: str) -> None:
+def test_error_text_without_frames_of_user_code_is_one_line(text: str, shown: str) -> None:
     assert shorten_failure(text) == shown
 
 
-def test_verbose_failure_has_all_frames() -> None:
+def test_verbose_error_text_has_all_frames() -> None:
     text = f"{SUMMARY}\n{HEAD}{OURS}{USERS}ValueError: no"
     assert OURS in format_failure("job-1", "FAILED", text, is_verbose=True)
     assert OURS not in format_failure("job-1", "FAILED", text, is_verbose=False)
 
 
-def test_one_line_failure_stays_on_line_of_state() -> None:
+def test_one_line_error_text_is_on_line_of_job_state() -> None:
     text = format_failure("job-1", "FAILED", "no worker", is_verbose=False)
     assert text == "Pipeline job-1 failed in state FAILED: no worker"

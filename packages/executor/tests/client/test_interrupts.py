@@ -10,7 +10,7 @@ from beam_spark_executor.client.servers import ExternalServer, RunningServer
 class OwnServer:
     endpoint = "localhost:1"
 
-    def exit_reason(self) -> str:
+    def get_exit_reason(self) -> str:
         return ""
 
 
@@ -26,7 +26,7 @@ STOP = "beam-spark-jobserver cancel job-1 --job-endpoint h:1"
         (OwnServer(), ["--beam_spark_state_dir=/s"], ("/s", "continues the job")),
     ],
 )
-def test_interrupt_text_says_whether_job_goes_on(
+def test_interrupt_message_says_whether_job_continues(
     server: RunningServer, flags: list[str], parts: tuple[str, ...]
 ) -> None:
     text = describe_interrupt(server, PipelineOptions(flags), "job-1")

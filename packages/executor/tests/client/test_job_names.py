@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-TELL = (
-    "from beam_spark_executor.client.job_names import default_job_name\nprint(default_job_name())\n"
-)
+TELL = "from beam_spark_executor.client.job_names import make_default_job_name\nprint(make_default_job_name())\n"
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def told_by(script: str) -> bytes:
     return subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=120).stdout
 
 
-def test_main_classes_of_script_are_sent_if_picklable() -> None:
+def test_classes_of_main_script_are_sent_if_picklable() -> None:
     assert list(decode_classes(told_by(SCRIPT))) == ["Plain"]
 
 

@@ -12,21 +12,21 @@ from beam_spark_executor.client.options import (
     MADE_THE_SERVER,
     BeamSparkOptions,
     RequestedServer,
+    find_requested_server,
     replace_flags_by_options,
-    requested_server,
 )
 from beam_spark_executor.program import SparkProgram
 from beam_spark_executor.spark.platform import SparkPlatform
 
 
 def wishes(*flags: str) -> RequestedServer:
-    return requested_server(PipelineOptions(list(flags)))
+    return find_requested_server(PipelineOptions(list(flags)))
 
 
 @pytest.mark.parametrize(
     ("is_installed", "flag"), [(True, "--web-port=0"), (False, "--serve-http=false")]
 )
-def test_default_options_request_pages_if_they_are_installed(
+def test_default_options_request_web_pages_if_package_is_installed(
     is_installed: bool, flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -35,17 +35,17 @@ def test_default_options_request_pages_if_they_are_installed(
     assert wishes() == RequestedServer("", (flag,))
 
 
-def test_web_port_off_requests_no_pages() -> None:
+def test_web_port_option_off_disables_web_pages() -> None:
     assert wishes("--beam_spark_web_port=off").flags == ("--serve-http=false",)
 
 
-def test_wrong_web_port_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_web_port_option_with_wrong_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         wishes("--beam_spark_web_port=maybe")
     assert "from 0 to 65535 or off" in capsys.readouterr().err
 
 
-def test_options_cover_all_flags_of_command() -> None:
+def test_runner_options_include_all_flags_of_server_command() -> None:
     asked = wishes(
         "--spark_master_url=local[2]",
         "--beam_spark_conf=spark.a=1",
@@ -65,7 +65,7 @@ def test_web_port_option_is_forwarded() -> None:
     assert wishes("--beam_spark_web_port=0").flags == ("--web-port=0",)
 
 
-def test_master_url_is_forwarded_only_if_set_by_user() -> None:
+def test_spark_master_option_is_forwarded_only_if_set_by_user() -> None:
     assert wishes("--spark_master_url=local[4]").flags[0] == "--spark-master-url=local[4]"
 
 
@@ -115,15 +115,15 @@ def test_help_of_options_lists_spark_options(capsys: pytest.CaptureFixture[str])
     assert "--beam_spark_task_attempts N" in capsys.readouterr().out
 
 
-def test_endpoint_without_port_is_refused() -> None:
+def test_job_endpoint_option_without_port_is_refused() -> None:
     with pytest.raises(ValueError, match=r"is 'spark-host'; expected HOST:PORT"):
         wishes("--job_endpoint=spark-host")
 
 
-def test_options_can_be_set_in_code() -> None:
+def test_runner_options_can_be_set_in_code() -> None:
     options = PipelineOptions([])
     options.view_as(beam_spark_executor.BeamSparkOptions).beam_spark_conf = ["spark.a=1"]
-    assert requested_server(options).flags[0] == "--spark-conf=spark.a=1"
+    assert find_requested_server(options).flags[0] == "--spark-conf=spark.a=1"
 
 
 @pytest.mark.parametrize(
@@ -138,10 +138,14 @@ def test_options_can_be_set_in_code() -> None:
         ("--beam_spark_bulk=sometimes", "'sometimes'; expected one of auto, always, never"),
         ("--beam_spark_key_shards=many", "'many'; expected a number from 2 to 4096"),
         ("--beam_spark_task_attempts=0", "'0'; expected a number from 1 to 100"),
+        ("--beam_spark_env=AN_UNSET_VARIABLE", "no environment variable of this name"),
+        ("--beam_spark_env=a b=1", "expected NAME=VALUE"),
         ("--beam_spark_checkpoint_interval_ms=1.5", "expected a number from 50 to 3600000"),
+        ("--beam_spark_update_job=job-1", "has no effect without --update"),
+        ("--beam_spark_update=now", "'now'; expected check"),
     ],
 )
-def test_wrong_option_is_refused_before_a_server_starts(
+def test_wrong_runner_option_is_refused_before_a_server_starts(
     flag: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ValueError, match=f"--beam_spark.*{message}"):
@@ -151,6 +155,7 @@ def test_wrong_option_is_refused_before_a_server_starts(
 
 def test_valid_job_options_and_other_options_are_accepted() -> None:
     wishes("--beam_spark_bulk=always", "--beam_spark_key_shards=4", "--mine=1")
+    wishes("--update", "--beam_spark_update_job=a", "--beam_spark_update_drop=b")
     options = PipelineOptions([])
     options.view_as(BeamSparkOptions).beam_spark_key_shards = 4
-    assert requested_server(options) is not None
+    assert find_requested_server(options) is not None

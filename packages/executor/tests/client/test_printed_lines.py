@@ -11,7 +11,7 @@ from beam_spark_executor.client.printed_lines import read_printed_line
     [
         (f"[Read/Map] {PRINT_PREFIX}hello] there", "[Read/Map] hello] there"),
         ("[Read/Map] a log line", None),
-        (f"{PRINT_PREFIX}hello", None),
+        (f"{PRINT_PREFIX}hello", "hello"),
         (f"an error\n[Step] {PRINT_PREFIX}x", None),
     ],
 )

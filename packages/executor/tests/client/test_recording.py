@@ -27,7 +27,7 @@ def test_stream_recording_is_distinguished_from_other_pipelines(recorded: bool) 
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_notebook_records_in_process_and_runs_other_pipelines_on_spark(
+def test_notebook_runs_stream_recordings_in_process_and_other_pipelines_on_spark(
     recorded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, on_spark = Mock(), Mock()

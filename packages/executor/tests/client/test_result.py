@@ -117,16 +117,16 @@ def result(
     server: FakeServer,
     job_id: str,
     seconds: float = SECONDS,
-    exit_reason: str = "",
+    get_exit_reason: str = "",
     display: Display | None = None,
 ) -> BeamSparkResult:
-    address = JobAddress(server.address, job_id, seconds, lambda: exit_reason)
+    address = JobAddress(server.address, job_id, seconds, lambda: get_exit_reason)
     progress = JobProgress(display or SilentDisplay())
     of = PipelineResult(None, job_id, None, None)
     return BeamSparkResult(of, address, progress, "it goes on")
 
 
-@pytest.mark.parametrize("state", [JobState.DONE, JobState.DRAINED])
+@pytest.mark.parametrize("state", [JobState.DONE, JobState.DRAINED, JobState.UPDATED])
 def test_wait_until_finish_returns_successful_state(
     server: FakeServer, job_id: str, state: JobState
 ) -> None:
@@ -139,13 +139,13 @@ def test_wait_until_finish_returns_successful_state(
     assert ours.state == state.name
 
 
-def test_cancel_by_same_program_raises_no_error(server: FakeServer, job_id: str) -> None:
+def test_job_cancelled_by_same_program_raises_no_error(server: FakeServer, job_id: str) -> None:
     ours = result(server, job_id)
     ours.cancel()
     assert ours.wait_until_finish() == "CANCELLED"
 
 
-def test_drain_by_result_returns_drained(server: FakeServer, job_id: str) -> None:
+def test_result_of_drained_job_returns_drained_state(server: FakeServer, job_id: str) -> None:
     ours = result(server, job_id)
     ours.drain()
     assert ours.wait_until_finish() == "DRAINED"
@@ -180,7 +180,9 @@ def test_result_follows_job_through_restart_of_server(
     assert server.address in lost[0]
 
 
-def test_server_lost_beyond_limit_raises_one_sentence(server: FakeServer, job_id: str) -> None:
+def test_result_of_job_raises_one_sentence_if_server_is_lost_beyond_limit(
+    server: FakeServer, job_id: str
+) -> None:
     ours = result(server, job_id, seconds=1.0)
     server.stop()
     for wait in (ours.wait_until_finish, lambda: ours.state, ours.cancel):
@@ -189,14 +191,16 @@ def test_server_lost_beyond_limit_raises_one_sentence(server: FakeServer, job_id
         assert "\n" not in str(raised.value)
 
 
-def test_exited_server_of_program_raises_its_reason(server: FakeServer, job_id: str) -> None:
-    ours = result(server, job_id, exit_reason="Spark is gone")
+def test_result_of_job_raises_exit_reason_of_server_started_by_program(
+    server: FakeServer, job_id: str
+) -> None:
+    ours = result(server, job_id, get_exit_reason="Spark is gone")
     server.stop()
     with pytest.raises(RuntimeError, match=f"^Can't follow the job {job_id}: Spark is gone$"):
         ours.wait_until_finish()
 
 
-def test_server_that_forgot_job_raises_advice(
+def test_result_of_job_unknown_to_server_raises_error_with_advice(
     server: FakeServer, job_id: str, tmp_path: Path
 ) -> None:
     ours = result(server, job_id)
@@ -207,7 +211,7 @@ def test_server_that_forgot_job_raises_advice(
         ours.wait_until_finish()
 
 
-def test_wait_can_be_repeated_after_timeout(server: FakeServer, job_id: str) -> None:
+def test_wait_until_finish_can_be_repeated_after_timeout(server: FakeServer, job_id: str) -> None:
     ours = result(server, job_id)
     assert ours.wait_until_finish(1000) == "RUNNING"
     assert ours.wait_until_finish(100) == "RUNNING"
@@ -215,7 +219,7 @@ def test_wait_can_be_repeated_after_timeout(server: FakeServer, job_id: str) -> 
     assert ours.wait_until_finish() == ours.wait_until_finish(100) == "CANCELLED"
 
 
-def test_failure_is_raised_in_each_waiting_thread(server: FakeServer, job_id: str) -> None:
+def test_job_failure_is_raised_in_each_waiting_thread(server: FakeServer, job_id: str) -> None:
     until = threading.Event()
     ours = result(server, job_id)
     with ThreadPoolExecutor(2) as pool:
@@ -227,7 +231,7 @@ def test_failure_is_raised_in_each_waiting_thread(server: FakeServer, job_id: st
                 one.result(60)
 
 
-def test_lines_show_page_and_end(server: FakeServer, job_id: str) -> None:
+def test_progress_lines_show_web_page_and_end_of_job(server: FakeServer, job_id: str) -> None:
     stream = io.StringIO()
     ours = result(server, job_id, display=LineDisplay(stream))
     assert ours.wait_until_finish(1000) == "RUNNING"
@@ -240,7 +244,7 @@ def test_lines_show_page_and_end(server: FakeServer, job_id: str) -> None:
     assert end.startswith(f"job {job_id} is DONE after ")
 
 
-def test_terminal_shows_stages_and_elements(server: FakeServer, job_id: str) -> None:
+def test_progress_on_terminal_shows_stages_and_elements(server: FakeServer, job_id: str) -> None:
     server.job(job_id).given = JobMetrics(
         (
             *stage_cells("a", MAX_TIMESTAMP),
@@ -258,7 +262,7 @@ def test_terminal_shows_stages_and_elements(server: FakeServer, job_id: str) -> 
     assert stream.getvalue().endswith(": 2 of 2 stages finished, 7 elements\n")
 
 
-def test_fatal_error_is_raised_and_not_logged(
+def test_fatal_job_error_is_raised_and_not_logged(
     server: FakeServer, job_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     reporter = server.job(job_id).reporter
@@ -271,7 +275,7 @@ def test_fatal_error_is_raised_and_not_logged(
     assert errors == ["an error in user code"]
 
 
-def test_interrupted_wait_shows_fate_of_job(
+def test_interrupted_wait_until_finish_says_whether_job_continues(
     server: FakeServer, job_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = io.StringIO()

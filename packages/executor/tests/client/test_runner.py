@@ -31,7 +31,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         def wait_until_finish(self) -> None:
             found.append(True)
 
-    monkeypatch.setattr(runner_module, "server_for_options", Mock())
+    monkeypatch.setattr(runner_module, "get_server_for_options", Mock())
     monkeypatch.setattr(runner_module, "BeamSparkResult", Result)
     monkeypatch.setattr(PortableRunner, "run_portable_pipeline", Mock())
     return found
@@ -93,3 +93,16 @@ def test_submitted_options_name_working_directory(
     assert folder is not None
     assert folder.path == str(tmp_path)
     assert folder.is_reachable(resumed=False)
+
+
+def test_submitted_options_have_the_requested_variables_of_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MINE", "1")
+    monkeypatch.setenv("NOT_REQUESTED", "2")
+    service = Mock(**{"DescribePipelineOptions.return_value.options": []})
+    options = PipelineOptions(["--beam_spark_env=MINE", "--beam_spark_env=OTHER=3"])
+    sent = Submission(service, options, own_server=False).get_pipeline_options()
+
+    assert list(sent["beam:option:beam_spark_env:v1"]) == ["MINE=1", "OTHER=3"]
+    assert "NOT_REQUESTED" not in str(sent)

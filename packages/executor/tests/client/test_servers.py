@@ -12,7 +12,7 @@ from beam_spark_executor.client.server_process import (
     ServerProcess,
     _remove_spark_variables,
 )
-from beam_spark_executor.client.servers import ExternalServer, server_for_options
+from beam_spark_executor.client.servers import ExternalServer, get_server_for_options
 
 
 class Fake:
@@ -34,30 +34,44 @@ def _without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "_start_in_process_server", lambda flags: None)
 
 
-def test_given_server_is_used_unchanged() -> None:
-    assert server_for_options(PipelineOptions(["--job_endpoint=h:1"])) == ExternalServer("h:1")
+def test_job_endpoint_of_existing_server_is_used_unchanged() -> None:
+    assert get_server_for_options(PipelineOptions(["--job_endpoint=h:1"])) == ExternalServer("h:1")
     assert servers._servers == {}
 
 
-def test_equal_flags_share_one_server() -> None:
-    first = server_for_options(PipelineOptions([]))
-    assert server_for_options(PipelineOptions(["--streaming"])) is first
-    assert server_for_options(PipelineOptions(["--spark_master_url=local"])) is not first
+def test_pipelines_with_equal_flags_share_one_server() -> None:
+    first = get_server_for_options(PipelineOptions([]))
+    assert get_server_for_options(PipelineOptions(["--streaming"])) is first
+    assert get_server_for_options(PipelineOptions(["--spark_master_url=local"])) is not first
 
 
-def test_exited_server_is_started_again() -> None:
+def test_server_that_exited_is_started_again() -> None:
     first = servers.find_or_start_server(())
     first.is_alive = False  # type: ignore[misc]
     assert servers.find_or_start_server(()) is not first
 
 
-def test_different_import_path_starts_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipeline_with_different_import_path_starts_another_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     first = servers.find_or_start_server(())
     monkeypatch.syspath_prepend("/elsewhere")
     assert servers.find_or_start_server(()) is not first
 
 
-def test_forked_process_leaves_servers_to_its_parent() -> None:
+def test_server_whose_start_extends_the_import_path_is_used_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(flags: Sequence[str]) -> Fake:
+        monkeypatch.syspath_prepend("/files-of-spark")
+        return Fake(flags)
+
+    monkeypatch.setattr(servers, "_start_in_process_server", start)
+    first = servers.find_or_start_server(())
+    assert servers.find_or_start_server(()) is first
+
+
+def test_forked_process_does_not_stop_servers_of_its_parent() -> None:
     servers.find_or_start_server(())
     child = os.fork()
     if child == 0:
@@ -67,7 +81,7 @@ def test_forked_process_leaves_servers_to_its_parent() -> None:
 
 
 @pytest.mark.timeout(120)
-def test_wrong_flag_raises_one_sentence() -> None:
+def test_server_start_with_wrong_flag_raises_one_sentence() -> None:
     with pytest.raises(ServerNotStarted, match="did not start: unknown flag --wrong"):
         ServerProcess(["--wrong"])
 
@@ -80,22 +94,22 @@ def test_wrong_flag_raises_one_sentence() -> None:
     ],
 )
 @pytest.mark.timeout(120)
-def test_wrong_option_is_reported_by_its_own_name(
+def test_server_start_error_names_wrong_pipeline_option(
     option: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(servers, "ServerProcess", ServerProcess)
     with pytest.raises(ServerNotStarted, match=f"did not start: argument {told}") as error:
-        server_for_options(PipelineOptions([option]))
+        get_server_for_options(PipelineOptions([option]))
     assert "beam-spark-jobserver" not in str(error.value)
 
 
-def test_server_inside_program_takes_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_in_same_process_takes_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Fake(())
     monkeypatch.setattr(servers, "_start_in_process_server", lambda flags: here)
     assert servers.find_or_start_server(()) is here
     assert servers.find_or_start_server(()) is here
 
 
-def test_server_environment_refers_to_no_spark_of_program() -> None:
+def test_environment_of_server_process_has_no_spark_variables_of_program() -> None:
     program = {"PYSPARK_GATEWAY_PORT": "1", "SPARK_REMOTE": "sc://h", "HOME": "/h"}
     assert _remove_spark_variables(program) == {"HOME": "/h"}

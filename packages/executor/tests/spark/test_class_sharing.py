@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from beam_spark_executor.spark.class_sharing import (
-    archive_creation_options,
-    archive_use_options,
-    shared_classes_file,
+    find_shared_classes_file,
+    make_archive_creation_options,
+    make_archive_use_options,
 )
 
 
@@ -23,26 +23,28 @@ def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_shared_class_file_is_used_if_present() -> None:
-    assert archive_use_options("") == ""
-    shared_classes_file().touch()
-    assert f"-XX:SharedArchiveFile={shared_classes_file()}" in archive_use_options("-Xmx1g")
+    assert make_archive_use_options("") == ""
+    find_shared_classes_file().touch()
+    assert f"-XX:SharedArchiveFile={find_shared_classes_file()}" in make_archive_use_options(
+        "-Xmx1g"
+    )
 
 
 @pytest.mark.parametrize(
     "theirs",
-    ["-XX:SharedArchiveFile=/a", "-Xshare:off", archive_creation_options(Path("/somewhere"))],
+    ["-XX:SharedArchiveFile=/a", "-Xshare:off", make_archive_creation_options(Path("/somewhere"))],
 )
 def test_shared_class_options_of_user_take_precedence(theirs: str) -> None:
-    shared_classes_file().touch()
-    assert archive_use_options(theirs) == ""
+    find_shared_classes_file().touch()
+    assert make_archive_use_options(theirs) == ""
 
 
 def test_shared_class_file_is_specific_to_java_and_spark(
     spark_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = shared_classes_file()
+    before = find_shared_classes_file()
     assert before.parent == spark_home / "spark" / "jars"
     monkeypatch.setenv("JAVA_HOME", str(spark_home / "another"))
-    other = shared_classes_file()
+    other = find_shared_classes_file()
     monkeypatch.setenv("SPARK_HOME", str(spark_home / "another"))
-    assert len({before.name, other.name, shared_classes_file().name}) == 3
+    assert len({before.name, other.name, find_shared_classes_file().name}) == 3

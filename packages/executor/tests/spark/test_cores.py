@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from beam_spark_executor.spark import cores as module
-from beam_spark_executor.spark.cores import ClusterCores, max_concurrent_tasks
+from beam_spark_executor.spark.cores import ClusterCores, compute_max_concurrent_tasks
 
 
 @attrs.define(eq=False, slots=False)
@@ -77,7 +77,7 @@ def test_local_cores_are_queried_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (6, {"spark.dynamicAllocation.maxExecutors": "10"}, 6),
     ],
 )
-def test_requestable_cores_follow_configuration(
+def test_maximum_of_concurrent_tasks_depends_on_spark_configuration(
     registered: int, conf: dict[str, str], cores: int
 ) -> None:
-    assert max_concurrent_tasks(registered, conf) == cores
+    assert compute_max_concurrent_tasks(registered, conf) == cores

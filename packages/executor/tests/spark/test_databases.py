@@ -80,7 +80,7 @@ def test_database_rows_are_invisible_until_publication(job: TableJob, database: 
     assert database.rows() == []
 
 
-def test_database_publication_with_lost_reply_is_not_repeated(
+def test_database_publication_with_unknown_outcome_is_not_repeated(
     job: TableJob, database: Database
 ) -> None:
     to = database.target().to_payload()
@@ -102,7 +102,9 @@ def test_database_task_killed_after_commit_counts_once(job: TableJob, database: 
     assert database.rows() == ALL
 
 
-def test_database_write_mode_handles_existing_table(job: TableJob, database: Database) -> None:
+def test_database_write_to_existing_table_follows_its_write_mode(
+    job: TableJob, database: Database
+) -> None:
     job.write(database.target("error"), ROWS)
     broke = job.run(urns.STAGE, database.target("error").to_payload(), job.given(ROWS))
     assert "words already contains data" in broke.failure.summary
@@ -157,16 +159,16 @@ def test_database_write_of_finished_job_commits_no_rows(
     job.write(database.target("error"), ROWS.slice(2))
     to = database.target(mode).to_payload()
     staged = job.done(urns.STAGE, to, job.given(ROWS), attempt=2)
-    copy = databases._copy_statement
+    copy = databases._make_copy_statement
 
     def cancelled_by_then(*args: Any) -> str:
         job.stop()
         return copy(*args)
 
     with monkeypatch.context() as patched:
-        patched.setattr(databases, "_copy_statement", cancelled_by_then)
+        patched.setattr(databases, "_make_copy_statement", cancelled_by_then)
         broke = job.run(urns.PUBLISH, to, staged, attempt=2)
-    assert isinstance(broke, BundleFailure) and "the job ends" in broke.reason
+    assert isinstance(broke, BundleFailure) and "the job has ended" in broke.reason
     assert database.rows() == [(3, "ü")]
     # No table is locked, and another server can continue.
     job.done(urns.PUBLISH, to, staged, attempt=3)

@@ -88,7 +88,7 @@ def check(cluster: Any, needs: BundleRequirements) -> frozenset[str]:
         ("local[2,4]", 0.4, False),
     ],
 )
-def test_cluster_without_executors_is_awaited_briefly(
+def test_cluster_check_without_executors_fails_after_time_limit(
     master: str,
     limit: float,
     told: bool,
@@ -109,25 +109,27 @@ def test_cluster_without_executors_is_awaited_briefly(
     assert pools.acquire_slot().name != "slot-0.0"
 
 
-def test_cluster_that_meets_all_needs_passes_check(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_cluster_check_accepts_suitable_cluster(endpoint: Endpoint, tmp_path: Path) -> None:
     store = StoreSpec(f"file://{tmp_path}/store")
     create_mark(store)
     hosts = check(FakeCluster(), BundleRequirements(endpoint, store))
     assert hosts == {socket.gethostname()}
 
 
-def test_unreachable_channel_is_named(endpoint: Endpoint) -> None:
+def test_cluster_check_names_address_that_executors_cannot_reach(endpoint: Endpoint) -> None:
     elsewhere = attrs.evolve(endpoint, address="127.0.0.1:1")
     with pytest.raises(SparkUnavailable, match=r"host \S+: .* 127.0.0.1:1 is not .*--channel-adv"):
         check(FakeCluster(), BundleRequirements(elsewhere, NO_STORE))
 
 
-def test_executor_folder_that_is_not_shared_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_cluster_check_names_folder_that_is_not_shared(endpoint: Endpoint, tmp_path: Path) -> None:
     with pytest.raises(SparkUnavailable, match=f"the folder {tmp_path} .*--data-dir"):
         check(FakeCluster(), BundleRequirements(endpoint, StoreSpec(str(tmp_path))))
 
 
-def test_store_unusable_on_executor_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_cluster_check_names_store_that_executor_cannot_use(
+    endpoint: Endpoint, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     store = StoreSpec(f"file://{tmp_path}/file")
     with pytest.raises(SparkUnavailable, match=f"file://{tmp_path}/file"):
@@ -154,7 +156,7 @@ def test_store_unusable_on_executor_is_named(endpoint: Endpoint, tmp_path: Path)
         ("", "first tasks failed: RuntimeError$"),
     ],
 )
-def test_python_start_error_is_one_sentence(error: str, said: str) -> None:
+def test_cluster_check_reports_python_start_error_in_one_sentence(error: str, said: str) -> None:
     cluster: Any = FakeCluster(failure=RuntimeError(error))
     with pytest.raises(SparkUnavailable, match=said) as told:
         warm_up_cores(cluster, WorkerPools(cluster))

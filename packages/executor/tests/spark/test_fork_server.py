@@ -48,6 +48,14 @@ def run_daemon():
 fork_server.run_daemon_in_fork(prepare, run_daemon)
 """
 
+READS_TO_THE_END = """
+import subprocess, sys
+daemon = subprocess.Popen([sys.executable, "-c", sys.argv[1], "ends"], stdout=subprocess.PIPE)
+daemon.stdout.read()
+print("ended", flush=True)
+sys.stdin.read()
+"""
+
 
 @pytest.fixture
 def spark(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
@@ -74,7 +82,26 @@ def start(spark: subprocess.Popen[str], what: str) -> dict[str, object]:
 
 
 @pytest.mark.timeout(120)
-def test_daemons_are_forked_from_server_that_exits_with_spark(
+def test_output_pipe_of_daemon_closes_at_its_exit_although_fork_server_runs(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", READS_TO_THE_END, DAEMON],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NUMBER": "0"},
+    )
+    try:
+        assert process.stdout is not None
+        assert select.select([process.stdout], [], [], 60)[0]
+        assert process.stdout.readline() == "ended\n"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.timeout(120)
+def test_daemons_are_forked_from_fork_server_that_exits_with_spark(
     spark: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     first, second = start(spark, "stays"), start(spark, "stays")
@@ -102,10 +129,10 @@ JOB_SERVER = (
     TELLING_DAEMON
     + """
 import subprocess
-from beam_runner_runtime.processes.zygote import Zygote
+from beam_runner_runtime.processes.forked_process import ForkedProcess
 
 listener = fork_server.open_job_server_socket()
-Zygote(lambda: fork_server.serve_fork_requests(listener, lambda: None, run_daemon))
+ForkedProcess(lambda: fork_server.serve_fork_requests(listener, lambda: None, run_daemon))
 listener.close()
 for number, line in enumerate(sys.stdin):
     mark = f"{os.getpid()}.mark" if line == "ours\\n" else "1.mark"
@@ -144,7 +171,7 @@ def test_daemons_of_job_server_are_forked_from_its_own_fork_server(tmp_path: Pat
 
 
 @pytest.mark.timeout(120)
-def test_stand_in_and_daemon_exit_together(spark: subprocess.Popen[str]) -> None:
+def test_proxy_process_and_forked_daemon_exit_together(spark: subprocess.Popen[str]) -> None:
     ended = start(spark, "ends")
     before = set(_children(spark.pid))
     stays = start(spark, "stays")
@@ -155,7 +182,7 @@ def test_stand_in_and_daemon_exit_together(spark: subprocess.Popen[str]) -> None
     wait_until_gone(stand_in)
 
 
-def test_daemon_that_exited_early_is_reported_as_started() -> None:
+def test_daemon_that_exits_immediately_is_reported_as_started() -> None:
     with subprocess.Popen(["true"]) as daemon:
         daemon.wait()
     ended = fork_server.open_exit_file(daemon.pid)
@@ -180,7 +207,7 @@ print(daemon.wait())
 """
 
 
-def test_daemon_that_is_starting_is_terminated() -> None:
+def test_starting_daemon_can_be_terminated() -> None:
     command = [sys.executable, "-c", ASKED_TO_END_WHILE_IT_BEGINS]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)

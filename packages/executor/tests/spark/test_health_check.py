@@ -9,18 +9,18 @@ from beam_spark_executor.spark.health_check import SparkHealthCheck
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_pulse_returns_answer_of_spark(answer: bool) -> None:
+def test_spark_health_check_returns_response_of_spark(answer: bool) -> None:
     pulse = SparkHealthCheck(lambda: answer, limit=60.0)
     assert [pulse.is_healthy(), pulse.is_healthy()] == [answer, answer]
 
 
-def test_pulse_answer_is_current() -> None:
+def test_spark_health_check_returns_current_response() -> None:
     answers = iter([True, False])
     pulse = SparkHealthCheck(lambda: next(answers), limit=60.0)
     assert [pulse.is_healthy(), pulse.is_healthy()] == [True, False]
 
 
-def test_unresponsive_spark_is_reported_once_and_queried_by_one_thread(
+def test_spark_health_check_reports_unresponsive_spark_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
@@ -44,7 +44,7 @@ def test_unresponsive_spark_is_reported_once_and_queried_by_one_thread(
     assert told[-1] == "Spark's Java process responds again"
 
 
-def test_pulse_responds_after_query_thread_ended_by_error() -> None:
+def test_spark_health_check_responds_after_query_thread_raised_error() -> None:
     questions: list[bool] = []
 
     def ask() -> bool:

@@ -10,7 +10,11 @@ import pytest
 from waiting import wait_until
 
 from beam_spark_executor.spark import java
-from beam_spark_executor.spark.java import check_java, processes_of_session, temporary_environment
+from beam_spark_executor.spark.java import (
+    check_java,
+    list_session_processes,
+    set_temporary_environment,
+)
 from beam_spark_executor.spark.settings import SparkUnavailable
 
 
@@ -53,15 +57,15 @@ def test_broken_java_is_reported(tmp_path: Path) -> None:
         check_java(fake_java(tmp_path, "17", code=1))
 
 
-def test_environment_is_restored() -> None:
+def test_java_environment_variables_are_restored() -> None:
     before = dict(os.environ)
-    with temporary_environment(PATH="x", BEAM_SPARK_TEST="y"):
+    with set_temporary_environment(PATH="x", BEAM_SPARK_TEST="y"):
         assert (os.environ["PATH"], os.environ["BEAM_SPARK_TEST"]) == ("x", "y")
     assert dict(os.environ) == before
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_session_processes_are_found() -> None:
+def test_java_processes_of_session_are_found() -> None:
     code = "import subprocess, sys; subprocess.Popen(['sleep', '60']); print('up', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code],
@@ -72,13 +76,13 @@ def test_session_processes_are_found() -> None:
         assert process.stdout is not None
         process.stdout.readline()
         try:
-            found = processes_of_session(process.pid)
+            found = list_session_processes(process.pid)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
     assert process.pid in found
     assert len(found) == 2
     # The new parent of the killed process reaps it at any time.
-    wait_until(lambda: not processes_of_session(process.pid))
+    wait_until(lambda: not list_session_processes(process.pid))
 
 
 @pytest.mark.parametrize(

@@ -41,17 +41,17 @@ def is_reachable(master: str, environment: Mapping[str, str]) -> bool:
         ("k8s://localhost:{closed}", "Kubernetes API"),
     ],
 )
-def test_master_without_listener_is_refused(master: str, what: str, closed: int) -> None:
+def test_spark_master_without_listener_is_refused(master: str, what: str, closed: int) -> None:
     with pytest.raises(SparkUnavailable) as refused:
         check_master_reachable(master.format(closed=closed), {})
-    assert str(refused.value).startswith(f"No {what} answers at {master.format(closed=closed)}")
+    assert str(refused.value).startswith(f"No {what} responds at {master.format(closed=closed)}")
     assert f"localhost:{closed}: Connection refused" in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_unknown_host_is_refused() -> None:
+def test_spark_master_with_unknown_host_is_refused() -> None:
     with pytest.raises(
-        SparkUnavailable, match=r"No Spark master answers at spark://no-host\.invalid"
+        SparkUnavailable, match=r"No Spark master responds at spark://no-host\.invalid"
     ):
         check_master_reachable("spark://no-host.invalid:7077", {})
 
@@ -68,18 +68,18 @@ def test_unknown_host_is_refused() -> None:
         "k8s://https://host:notaport",
     ],
 )
-def test_master_with_listener_or_without_address_is_accepted(
+def test_spark_master_with_listener_or_without_address_is_accepted(
     master: str, opened: int, closed: int
 ) -> None:
     assert is_reachable(master.format(opened=opened, closed=closed), {})
 
 
-def test_kubernetes_behind_proxy_is_accepted(closed: int) -> None:
+def test_kubernetes_master_behind_proxy_is_accepted(closed: int) -> None:
     proxies = {"HTTPS_PROXY": "http://proxy:1"}
     assert is_reachable(f"k8s://https://localhost:{closed}", proxies)
 
 
-def test_silent_master_is_refused_within_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresponsive_spark_master_is_refused_within_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = []
 
     def connect(address: tuple[str, int], seconds: float) -> socket.socket:

@@ -159,7 +159,7 @@ def test_micro_batch_resumes_at_position_of_last_micro_batch(stream: Stream) -> 
     assert stream.ids(stream.turn()) == [4]
 
 
-def test_micro_batch_repeated_reads_same_rows(stream: Stream) -> None:
+def test_repeated_micro_batch_reads_same_rows(stream: Stream) -> None:
     for number in range(3):
         stream.arrives(f"file {number}", number)
     stream.turn()
@@ -195,7 +195,7 @@ def test_large_stream_position_is_written_to_file(
     assert stream.ids(stream.turn()) == [2]
 
 
-def test_rows_have_timestamps_and_watermark_follows_latest(stream: Stream) -> None:
+def test_stream_rows_have_timestamps_and_watermark_follows_latest_timestamp(stream: Stream) -> None:
     stream.turn()
     assert stream.left is not None and stream.left.watermark is None
     stream.arrives("one", 12, 40)
@@ -209,7 +209,7 @@ def test_rows_have_timestamps_and_watermark_follows_latest(stream: Stream) -> No
     assert stream.left.data.facts.min_timestamp == MIN_TIMESTAMP
 
 
-def test_rows_without_timestamps_get_start_of_micro_batch(stream: Stream) -> None:
+def test_stream_rows_without_timestamps_get_start_time_of_micro_batch(stream: Stream) -> None:
     stream.source = attrs.evolve(stream.source, timestamp="")
     stream.arrives("one", 12)
     done = stream.turn()
@@ -218,7 +218,7 @@ def test_rows_without_timestamps_get_start_of_micro_batch(stream: Stream) -> Non
     assert stream.left is not None and stream.left.watermark == NOW + 2
 
 
-def test_columns_and_rows_are_selected(stream: Stream) -> None:
+def test_micro_batch_reads_only_selected_columns_and_rows(stream: Stream) -> None:
     stream.source = attrs.evolve(stream.source, columns=("at",), where="id > 2")
     stream.arrives("one", 1, 2, 3)
     inputs = [Input(output.data) for output in stream.turn().outputs]
@@ -226,7 +226,7 @@ def test_columns_and_rows_are_selected(stream: Stream) -> None:
     assert (batch.schema.names, batch.num_rows) == (["at"], 1)
 
 
-def test_rows_with_null_timestamp_are_reported(stream: Stream) -> None:
+def test_stream_rows_with_null_timestamp_are_reported(stream: Stream) -> None:
     stream.arrives("one", 1, 2, 3, seconds=lambda number: None if number > 1 else number)
     reply = stream.attempt()
     assert isinstance(reply, BundleFailure) and reply.failure is not None
@@ -245,7 +245,7 @@ def test_rows_with_null_timestamp_are_reported(stream: Stream) -> None:
         ({"where": "nothing = 1"}, "nothing"),
     ],
 )
-def test_invalid_stream_is_reported(stream: Stream, more: Any, said: str) -> None:
+def test_invalid_spark_stream_is_reported(stream: Stream, more: Any, said: str) -> None:
     stream.source = attrs.evolve(stream.source, **more)
     reply = stream.attempt()
     assert isinstance(reply, BundleFailure) and reply.failure is not None, reply
@@ -274,7 +274,7 @@ def test_micro_batch_ends_with_its_job(stream: Stream, monkeypatch: pytest.Monke
     monkeypatch.setattr(micro_batches, "write_rows", write)
     reply = stream.attempt()
     assert isinstance(reply, BundleFailure) and reply.failure is None
-    assert "the job ends" in reply.reason
+    assert "the job has ended" in reply.reason
 
 
 def test_failing_micro_batch_reports_its_error(

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from beam_spark_io.spark.reasons import failure_reason
+from beam_spark_io.spark.reasons import find_failure_reason
 from processes import process_exists
 from pyspark import InheritableThread, cloudpickle
 from waiting import wait_until
@@ -27,7 +27,7 @@ def slots() -> WorkerPools:
     return WorkerPools(context)
 
 
-def test_lowest_free_slot_is_used_first(slots: WorkerPools) -> None:
+def test_worker_pool_uses_lowest_free_slot_first(slots: WorkerPools) -> None:
     first, second, third = slots.acquire_slot(), slots.acquire_slot(), slots.acquire_slot()
     assert [slot.number for slot in (first, second, third)] == [0, 1, 2]
     slots.release_slot(third)
@@ -36,7 +36,7 @@ def test_lowest_free_slot_is_used_first(slots: WorkerPools) -> None:
     assert slots.acquire_slot() == third
 
 
-def test_retired_slot_name_is_not_reused(slots: WorkerPools) -> None:
+def test_worker_pool_does_not_reuse_name_of_retired_slot(slots: WorkerPools) -> None:
     slot = slots.acquire_slot()
     slots.retire_slot(slot)
     successor = slots.acquire_slot()
@@ -46,7 +46,7 @@ def test_retired_slot_name_is_not_reused(slots: WorkerPools) -> None:
     assert slots.acquire_slot().name not in {slot.name, successor.name}
 
 
-def test_slot_is_released_once(slots: WorkerPools) -> None:
+def test_worker_pool_releases_slot_once(slots: WorkerPools) -> None:
     slot = slots.acquire_slot()
     slots.release_slot(slot)
     with pytest.raises(ValueError, match="slot-0.0"):
@@ -55,7 +55,7 @@ def test_slot_is_released_once(slots: WorkerPools) -> None:
         slots.retire_slot(slot)
 
 
-def test_worker_environment_is_used_by_no_other_slot() -> None:
+def test_environment_variable_of_a_slot_does_not_change_workers_of_other_slots() -> None:
     environment = {"PYTHONPATH": "/theirs", "OTHER": "x"}
     context: Any = SimpleNamespace(environment=environment)
     pools = WorkerPools(context, {"PYTHONPATH": "/ours", "MORE": "y"})
@@ -83,7 +83,9 @@ def facts_then_exit(may_leave: Path) -> dict[str, Any]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_slots_have_separate_workers_and_daemons(spark: RunningSpark, pools: WorkerPools) -> None:
+def test_slots_have_separate_python_workers_and_daemons(
+    spark: RunningSpark, pools: WorkerPools
+) -> None:
     one, other = pools.acquire_slot(), pools.acquire_slot()
     first = pools.run_tasks(facts, 2, one)
     second = pools.run_tasks(facts, 2, other)
@@ -101,7 +103,7 @@ def test_slots_have_separate_workers_and_daemons(spark: RunningSpark, pools: Wor
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_workers_that_leave_are_replaced_without_failed_task(
+def test_exited_python_workers_are_replaced_without_failed_task(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     seen: set[int] = set()
@@ -129,7 +131,7 @@ def test_workers_that_leave_are_replaced_without_failed_task(
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_cancelled_busy_worker_is_killed_within_seconds(
+def test_cancelled_busy_python_worker_is_killed_within_seconds(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     mark = tmp_path / "pid"
@@ -155,12 +157,12 @@ def test_cancelled_busy_worker_is_killed_within_seconds(
     assert "cancelled" in errors[0]
 
 
-def test_reason_of_java_error_omits_called_method() -> None:
+def test_spark_failure_reason_of_java_error_omits_called_method() -> None:
     failure: Any = RuntimeError("An error occurred while calling o1.collectToPython.\n: it")
-    assert failure_reason(failure) == "An error occurred while calling o1.collectToPython."
+    assert find_failure_reason(failure) == "An error occurred while calling o1.collectToPython."
     failure.java_exception = SimpleNamespace(toString=lambda: "SparkException: Job aborted\n\tat x")
-    assert failure_reason(failure) == "SparkException: Job aborted"
-    assert failure_reason(ValueError()) == "ValueError"
+    assert find_failure_reason(failure) == "SparkException: Job aborted"
+    assert find_failure_reason(ValueError()) == "ValueError"
 
 
 _OF_A_WORKER = """\
@@ -185,8 +187,8 @@ ModuleNotFoundError: No module named 'beam_spark_executor'
 Driver stacktrace:"""
 
 
-def test_reason_of_worker_error_ends_with_exception() -> None:
-    reason = failure_reason(ValueError(_OF_A_WORKER))
+def test_spark_failure_reason_of_python_error_ends_with_exception() -> None:
+    reason = find_failure_reason(ValueError(_OF_A_WORKER))
     assert reason.startswith("org.apache.spark.SparkException: Job aborted")
     assert reason.endswith(
         "PythonException: ModuleNotFoundError: No module named 'beam_spark_executor'"
@@ -194,6 +196,6 @@ def test_reason_of_worker_error_ends_with_exception() -> None:
     assert "\n" not in reason
 
 
-def test_traceback_without_exception_is_reduced_to_first_line() -> None:
+def test_spark_failure_reason_without_exception_is_first_line() -> None:
     line = "PythonException: Traceback (most recent call last):"
-    assert failure_reason(ValueError(f"{line}\n  File 'worker.py'")) == line
+    assert find_failure_reason(ValueError(f"{line}\n  File 'worker.py'")) == line

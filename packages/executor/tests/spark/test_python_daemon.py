@@ -26,7 +26,7 @@ from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers can't import this module
 
 
-def test_zip_importers_are_dropped_and_recreated(
+def test_python_daemon_drops_and_recreates_zip_importers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = tmp_path / "archive.zip"
@@ -85,7 +85,7 @@ def run(spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, function: Any
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_exit_hooks_run_in_main_thread_at_exit(
+def test_python_worker_exit_hooks_run_in_main_thread(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     pid = run(spark, pools, slot, task(tmp_path, ends="exits"))
@@ -95,7 +95,7 @@ def test_exit_hooks_run_in_main_thread_at_exit(
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_exit_hooks_run_after_failed_task(
+def test_python_worker_exit_hooks_run_after_failed_task(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     with pytest.raises(Exception, match="this task fails"):
@@ -107,14 +107,14 @@ def test_exit_hooks_run_after_failed_task(
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_hanging_exit_hook_ends_with_process(
+def test_python_worker_with_hanging_exit_hook_is_killed(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot, tmp_path: Path
 ) -> None:
     pid = run(spark, pools, slot, task(tmp_path, ends="hangs"))
     wait_until(lambda: not process_exists(pid), SPARK_LIMITS.worker_exit_seconds + 60)
 
 
-def test_hangup_signals_do_not_interrupt_exit_hooks(tmp_path: Path) -> None:
+def test_python_worker_exit_hooks_are_not_interrupted_by_hangup_signals(tmp_path: Path) -> None:
     code = """
 import os, signal, sys, time
 from pathlib import Path
@@ -136,7 +136,7 @@ time.sleep(10)
     assert mark.read_text() == "ran to its end"
 
 
-def test_socket_closed_by_spark_is_not_logged() -> None:
+def test_python_worker_does_not_log_socket_closed_by_spark() -> None:
     code = """
 import os
 from beam_spark_executor.spark import python_daemon
@@ -157,7 +157,7 @@ outfile.flush()
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_tasks_find_required_modules_imported(
+def test_python_daemon_imports_required_modules_before_tasks(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot
 ) -> None:
     def modules(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -174,7 +174,7 @@ def test_tasks_find_required_modules_imported(
 @pytest.mark.spark
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="no such system")
-def test_workers_are_killed_before_server_if_memory_runs_out(
+def test_python_workers_are_killed_before_server_if_memory_runs_out(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot
 ) -> None:
     def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -196,7 +196,7 @@ def daemon_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_exited_daemon_is_started_again(
+def test_python_daemon_that_exited_is_started_again(
     spark: RunningSpark, pools: WorkerPools, slot: WorkerSlot
 ) -> None:
     daemon = run(spark, pools, slot, daemon_of_worker)
@@ -205,19 +205,20 @@ def test_exited_daemon_is_started_again(
     assert run(spark, pools, slot, daemon_of_worker) != daemon
 
 
-def test_daemon_exits_after_idle_time_without_workers() -> None:
+def test_python_daemon_without_workers_exits_after_idle_time() -> None:
     code = """
 import os, signal, time
 from beam_spark_executor.spark import python_daemon
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 SPARK_LIMITS.daemon_idle_seconds = 0.1
+recorder = python_daemon._record_exits()
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as in daemons
 if os.fork() == 0:
     time.sleep(3)  # longer than the daemon looks every, and than it stays alone
     print("the worker ends", flush=True)
     os._exit(0)
-python_daemon._exit_when_idle()
+python_daemon._exit_when_idle(recorder)
 time.sleep(60)
 """
     done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
@@ -225,6 +226,6 @@ time.sleep(60)
     assert told == (-signal.SIGTERM, "the worker ends\n", "")
 
 
-def test_daemon_stays_until_spark_has_forgotten_left_workers() -> None:
+def test_python_daemon_stays_until_spark_released_exited_workers() -> None:
     spark_forgets_after, spark_looks_every = 60, 10
     assert spark_forgets_after + spark_looks_every < SPARK_LIMITS.daemon_idle_seconds

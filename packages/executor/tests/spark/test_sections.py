@@ -1,4 +1,6 @@
-"""Tests of sections on a real Spark: rows go through the Spark shuffle, and failures end a section immediately."""
+"""Tests of sections (several stages in one Spark job) on a real Spark: rows go through the Spark
+shuffle, and failures end a section immediately.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +164,7 @@ def test_sdk_that_does_not_start_is_reported_by_its_stage(start: Any) -> None:
     assert re.match(rf"{stage}: PoolUnreachable: the worker pool at localhost:1 of", reply.reason)
 
 
-def test_cancelled_section_ends_at_once_with_reason_of_spark(
+def test_cancelled_section_ends_immediately_with_reason_of_spark(
     start: Any, spark: RunningSpark
 ) -> None:
     runner, order = start(slow)

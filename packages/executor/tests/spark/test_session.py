@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from beam_spark_executor.spark.session import RunningSpark, worker_python
+from beam_spark_executor.spark.session import RunningSpark, find_worker_python
 from beam_spark_executor.spark.settings import SparkSettings
 
 SCENARIO = """
 import json, logging, os, sys, threading, time
 from pathlib import Path
-from beam_spark_executor.spark.java import processes_of_session
+from beam_spark_executor.spark.java import list_session_processes
 from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.spark.session import start_spark
 from beam_spark_executor.spark.settings import SparkSettings
@@ -44,7 +44,7 @@ if __name__ == "__main__":
         rows = spark.session.range(0, 1, 1, 1)
         table = pools.map_in_arrow(rows, task, "main STRING", slot).toArrow()
     java = spark._java.process.pid
-    before = processes_of_session(java)
+    before = list_session_processes(java)
     stoppers = [threading.Thread(target=spark.stop) for _ in range(2)]
     for stopper in stoppers:
         stopper.start()
@@ -54,7 +54,7 @@ if __name__ == "__main__":
     print(json.dumps({
         "main": table["main"][0].as_py(),
         "before": len(before),
-        "after": processes_of_session(java),
+        "after": list_session_processes(java),
         "alive": spark.is_alive,
     }))
 """
@@ -70,7 +70,7 @@ def short_folder() -> Iterator[Path]:
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("daemon", ["beam_spark_executor.spark.python_daemon", "pyspark.daemon"])
-def test_stop_leaves_no_process_and_workers_exit_in_order(
+def test_spark_session_stop_leaves_no_process_and_workers_exit_in_order(
     tmp_path: Path, short_folder: Path, daemon: str
 ) -> None:
     script = tmp_path / "scenario.py"
@@ -125,7 +125,7 @@ assert not spark.is_alive
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_starting_java_is_started_once_and_ends_while_suspended(
+def test_java_process_of_spark_is_started_once_and_can_be_killed_while_suspended(
     short_folder: Path,
 ) -> None:
     environment = {**os.environ, "TMPDIR": str(short_folder)}
@@ -135,7 +135,7 @@ def test_starting_java_is_started_once_and_ends_while_suspended(
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_kill_by_signal_during_kill_does_not_wait(
+def test_spark_kill_by_signal_handler_during_another_kill_does_not_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Killing Java also removes PySpark's gateway, which other tests still need.
@@ -164,7 +164,7 @@ def test_kill_by_signal_during_kill_does_not_wait(
     [
         (
             "master='k8s://https://127.0.0.1:1'",
-            "No Kubernetes API answers at k8s://https://127.0.0.1:1",
+            "No Kubernetes API responds at k8s://https://127.0.0.1:1",
         ),
         (
             "master='local', conf={'spark.scheduler.mode': 'X'}",
@@ -172,7 +172,7 @@ def test_kill_by_signal_during_kill_does_not_wait(
         ),
     ],
 )
-def test_failed_start_is_reported_in_one_sentence(
+def test_spark_session_start_failure_is_reported_in_one_sentence(
     settings: str, message: str, short_folder: Path
 ) -> None:
     code = (
@@ -204,10 +204,10 @@ def test_failed_start_is_reported_in_one_sentence(
         ({"spark.pyspark.python": "./first"}, "/second", "./first"),
     ],
 )
-def test_workers_run_python_named_by_user(
+def test_spark_workers_run_python_selected_by_user(
     conf: dict[str, str], variable: str | None, python: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     if variable is not None:
         monkeypatch.setenv("PYSPARK_PYTHON", variable)
-    assert worker_python(conf) == python
+    assert find_worker_python(conf) == python

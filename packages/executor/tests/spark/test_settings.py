@@ -12,12 +12,12 @@ from beam_spark_executor.spark.settings import (
     SparkUnavailable,
     add_slots,
     check_master,
-    default_properties,
-    driver_heap_size,
+    compute_driver_heap_size,
+    count_slots_of_master,
     is_on_this_machine,
-    java_options,
-    session_properties,
-    slots_of_master,
+    make_default_properties,
+    make_java_options,
+    make_session_properties,
 )
 
 FOLDER = Path("/tmp/folder")
@@ -46,7 +46,7 @@ def refusal(master: str) -> str:
         "k8s://https://host:443",
     ],
 )
-def test_master_urls_are_accepted(master: str) -> None:
+def test_valid_spark_master_urls_are_accepted(master: str) -> None:
     assert refusal(master) == ""
 
 
@@ -60,27 +60,37 @@ def test_master_urls_are_accepted(master: str) -> None:
         ("sc://host:15002", "Spark Connect"),
     ],
 )
-def test_wrong_master_urls_are_refused(master: str, said: str) -> None:
+def test_wrong_spark_master_urls_are_refused(master: str, said: str) -> None:
     with pytest.raises(SparkUnavailable, match=said):
         check_master(master)
 
 
-def test_default_master_is_used_without_setting() -> None:
+def test_default_spark_master_is_used_without_setting() -> None:
     submitted = {"spark.master": "local[*]", "spark.app.name": "pyspark-shell"}
-    conf = session_properties(submitted, SparkSettings(), FOLDER)
+    conf = make_session_properties(submitted, SparkSettings(), FOLDER)
     assert conf["spark.master"] == add_slots(DEFAULT_MASTER)[0]
     assert conf["spark.app.name"] == "beam-spark-jobserver"
 
 
 def test_spark_environment_names_master() -> None:
-    conf = session_properties({"spark.master": "yarn"}, SparkSettings(), FOLDER)
+    conf = make_session_properties({"spark.master": "yarn"}, SparkSettings(), FOLDER)
     assert conf["spark.master"] == "yarn"
     assert "spark.driver.bindAddress" not in conf
 
 
-def test_user_settings_override_environment_and_defaults() -> None:
+def test_spark_web_pages_are_disabled_only_if_spark_runs_on_this_machine() -> None:
+    def read(master: str) -> str | None:
+        return make_session_properties({}, SparkSettings(master=master), FOLDER).get(
+            "spark.ui.enabled"
+        )
+
+    assert (read("local[2]"), read("local-cluster[1,1,1024]")) == ("false", "false")
+    assert (read("yarn"), read("spark://host:7077")) == (None, None)
+
+
+def test_spark_settings_of_user_override_environment_and_defaults() -> None:
     settings = SparkSettings(master="local[3]", conf={"spark.ui.enabled": "true"})
-    conf = session_properties(
+    conf = make_session_properties(
         {"spark.master": "yarn", "spark.ui.enabled": "false"}, settings, FOLDER
     )
     assert conf["spark.master"] == f"local[{3 * TUNING.slots_per_core},1]"
@@ -88,8 +98,8 @@ def test_user_settings_override_environment_and_defaults() -> None:
     assert conf["spark.ui.enabled"] == "true"
 
 
-def test_environment_settings_override_defaults() -> None:
-    conf = session_properties({"spark.sql.adaptive.enabled": "true"}, SparkSettings(), FOLDER)
+def test_spark_settings_of_environment_override_defaults() -> None:
+    conf = make_session_properties({"spark.sql.adaptive.enabled": "true"}, SparkSettings(), FOLDER)
     assert conf["spark.sql.adaptive.enabled"] == "true"
 
 
@@ -115,7 +125,7 @@ def test_executor_python_gets_memory_outside_heap(
     stated: dict[str, str], memory: int | None
 ) -> None:
     """YARN kills executors that use more memory, if no control group limits them."""
-    conf = session_properties(
+    conf = make_session_properties(
         {"spark.master": "spark://one:7077", **stated}, SparkSettings(), FOLDER
     )
     found = conf.get("spark.executorEnv.BEAM_RUNNER_MEMORY")
@@ -124,13 +134,13 @@ def test_executor_python_gets_memory_outside_heap(
 
 def test_wrong_master_in_environment_is_reported() -> None:
     with pytest.raises(SparkUnavailable, match="mesos"):
-        session_properties({"spark.master": "mesos://host:5050"}, SparkSettings(), FOLDER)
+        make_session_properties({"spark.master": "mesos://host:5050"}, SparkSettings(), FOLDER)
 
 
-def test_local_master_is_reachable_from_same_machine_only() -> None:
+def test_local_spark_master_runs_executors_only_on_same_machine() -> None:
     assert is_on_this_machine("local-cluster[2,1,1024]")
-    assert default_properties("local[2]", FOLDER)["spark.driver.bindAddress"] == "127.0.0.1"
-    assert "spark.driver.bindAddress" not in default_properties("spark://one:7077", FOLDER)
+    assert make_default_properties("local[2]", FOLDER)["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.bindAddress" not in make_default_properties("spark://one:7077", FOLDER)
 
 
 @pytest.mark.parametrize(
@@ -142,28 +152,31 @@ def test_local_master_is_reachable_from_same_machine_only() -> None:
         ({"spark.sql.warehouse.dir": "/mine"}, "/mine"),
     ],
 )
-def test_warehouse_folder_is_temporary_with_temporary_catalog_only(
+def test_spark_warehouse_folder_is_temporary_only_with_temporary_catalog(
     stated: dict[str, str], place: str | None
 ) -> None:
     for found, settings in (
         (stated, SparkSettings("local[2]")),
         ({}, SparkSettings("local[2]", stated)),
     ):
-        assert session_properties(found, settings, FOLDER).get("spark.sql.warehouse.dir") == place
+        assert (
+            make_session_properties(found, settings, FOLDER).get("spark.sql.warehouse.dir") == place
+        )
 
 
-def test_long_paths_disable_unix_sockets() -> None:
+def test_long_temporary_paths_disable_unix_sockets_of_spark() -> None:
     key = "spark.python.unix.domain.socket.enabled"
-    assert default_properties("local[2]", FOLDER)[key] == "true"
-    assert default_properties("local[2]", Path("/" + "long" * 20))[key] == "false"
+    assert make_default_properties("local[2]", FOLDER)[key] == "true"
+    assert make_default_properties("local[2]", Path("/" + "long" * 20))[key] == "false"
+    assert make_default_properties("yarn", FOLDER)[key] == "false"
 
 
-def test_java_options_do_not_contradict_user_options() -> None:
-    assert "+UseSerialGC" in java_options(FOLDER, FOLDER / "log", "warn", "")
-    assert "+UseSerialGC" not in java_options(FOLDER, FOLDER / "log", "warn", "-XX:+UseG1GC")
-    assert "Tier4InvocationThreshold" in java_options(FOLDER, FOLDER / "log", "warn", "")
+def test_java_options_of_runner_yield_to_user_options() -> None:
+    assert "+UseSerialGC" in make_java_options(FOLDER, FOLDER / "log", "warn", "")
+    assert "+UseSerialGC" not in make_java_options(FOLDER, FOLDER / "log", "warn", "-XX:+UseG1GC")
+    assert "Tier4InvocationThreshold" in make_java_options(FOLDER, FOLDER / "log", "warn", "")
     for theirs in ("-XX:TieredStopAtLevel=1", "-XX:-TieredCompilation", "-XX:Tier4LoadFeedback=2"):
-        assert "Tier4" not in java_options(FOLDER, FOLDER / "log", "warn", theirs)
+        assert "Tier4" not in make_java_options(FOLDER, FOLDER / "log", "warn", theirs)
 
 
 @pytest.mark.parametrize(
@@ -177,30 +190,32 @@ def test_java_options_do_not_contradict_user_options() -> None:
         ("local[*,4]", os.cpu_count(), 4),
     ],
 )
-def test_machine_has_more_slots_than_cores(master: str, cores: int, attempts: int) -> None:
+def test_local_spark_master_has_more_slots_than_cores(
+    master: str, cores: int, attempts: int
+) -> None:
     assert add_slots(master) == (f"local[{cores * TUNING.slots_per_core},{attempts}]", cores)
-    conf = session_properties({}, SparkSettings(master=master), FOLDER)
+    conf = make_session_properties({}, SparkSettings(master=master), FOLDER)
     assert conf["spark.default.parallelism"] == str(cores)
-    assert slots_of_master(conf["spark.master"]) == cores * TUNING.slots_per_core
+    assert count_slots_of_master(conf["spark.master"]) == cores * TUNING.slots_per_core
 
 
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "yarn", "spark://one:7077"])
-def test_cluster_slots_come_from_cluster(master: str) -> None:
+def test_number_of_task_slots_of_cluster_master_is_unknown(master: str) -> None:
     assert add_slots(master) == (master, None)
-    conf = session_properties({}, SparkSettings(master=master), FOLDER)
+    conf = make_session_properties({}, SparkSettings(master=master), FOLDER)
     assert conf["spark.master"] == master
-    assert slots_of_master(master) is None
+    assert count_slots_of_master(master) is None
     assert "spark.default.parallelism" not in conf
 
 
-def test_default_parallelism_can_be_set_by_user() -> None:
+def test_spark_default_parallelism_can_be_set_by_user() -> None:
     settings = SparkSettings(master="local[3]", conf={"spark.default.parallelism": "7"})
-    assert session_properties({}, settings, FOLDER)["spark.default.parallelism"] == "7"
+    assert make_session_properties({}, settings, FOLDER)["spark.default.parallelism"] == "7"
 
 
 @pytest.mark.parametrize(
     ("cores", "gigabytes", "heap"),
     [(2, 1, "512m"), (2, 3, "768m"), (2, 24, "1024m"), (8, 64, "4096m")],
 )
-def test_heap_size_follows_cores_and_memory(cores: int, gigabytes: int, heap: str) -> None:
-    assert driver_heap_size(cores, gigabytes << 30) == heap
+def test_spark_heap_size_depends_on_cores_and_memory(cores: int, gigabytes: int, heap: str) -> None:
+    assert compute_driver_heap_size(cores, gigabytes << 30) == heap

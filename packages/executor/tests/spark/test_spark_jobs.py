@@ -1,4 +1,6 @@
-"""Tests of sections as Spark jobs in separate threads: their results and their progress are reported."""
+"""Tests of sections (groups of stages) as Spark jobs in separate threads: their results and their
+progress are reported.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ class Runner:
 
     run: Any = None
 
-    def heard(self, message: Any) -> bool:
+    def handle_section_message(self, message: Any) -> bool:
         return bool(message == REFUSAL)
 
 
@@ -82,14 +84,14 @@ def test_section_runs_in_pool_of_its_job_with_its_title(jobs_with: Jobs) -> None
         return REFUSAL
 
     jobs, pools = jobs_with(run)
-    assert not jobs.heard(REFUSAL), "no section has started"
+    assert not jobs.handle_section_message(REFUSAL), "no section has started"
     assert end_of(jobs) == REFUSAL
     assert set(titles) == {"the job · section of A to B"}
     assert Runner.made[2] == WorkerSlot(3)
     assert Runner.made[4:] == ("job-1", PLAN, CORES)
     assert end_of(jobs) == REFUSAL
-    assert jobs.heard(REFUSAL)
-    assert not jobs.heard(LaneOpened(1))
+    assert jobs.handle_section_message(REFUSAL)
+    assert not jobs.handle_section_message(LaneOpened(1))
     jobs.close(workers_gone=True)
     pools.release_slot.assert_called_once_with(WorkerSlot(3))
 
@@ -102,7 +104,7 @@ MANY = CORES * TUNING.section_tasks_per_core
     [(4, None, 4), (100, None, MANY), (100, 6 * CORES, CORES), (1, 6 * CORES, 1)],
     ids=["few shards", "many shards", "one machine", "one machine, few shards"],
 )
-def test_level_has_several_tasks_per_core_or_one_if_all_run_at_once(
+def test_section_has_several_tasks_per_core_on_cluster_and_one_on_single_machine(
     shards: int, slots: int | None, tasks: int, jobs_with: Jobs
 ) -> None:
     jobs, _ = jobs_with(lambda order, title: REFUSAL)
@@ -115,7 +117,7 @@ def test_level_has_several_tasks_per_core_or_one_if_all_run_at_once(
     assert Runner.made[-1] == tasks
 
 
-def test_section_runner_that_raises_breaks_section(jobs_with: Jobs) -> None:
+def test_section_fails_if_its_runner_raises(jobs_with: Jobs) -> None:
     def run(order: RunBundle, title: str) -> SectionEnd:
         raise ConnectionError("Spark is gone")
 
@@ -141,10 +143,10 @@ def test_section_tasks_include_only_sections_of_this_job(jobs_with: Jobs) -> Non
     tracker.getStageInfo.side_effect = stages.get
     spark: Any = jobs._spark
     spark.context.statusTracker.return_value = tracker
-    assert jobs.section_tasks() == TaskCounts(done=9, running=2, known=16)
+    assert jobs.count_section_tasks() == TaskCounts(done=9, running=2, known=16)
 
 
-def test_bundle_without_parts_is_run_by_table_bundles(
+def test_bundle_of_table_stage_is_run_outside_of_sections(
     jobs_with: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs, _ = jobs_with(lambda order, title: REFUSAL)

@@ -45,7 +45,7 @@ def one() -> StandBy:
     return StandBy(7, WorkerSlot(0))
 
 
-def test_standby_task_has_no_order_at_first(one: StandBy) -> None:
+def test_standby_task_gets_no_order_without_a_job(one: StandBy) -> None:
     assert one.wait_for_assignment(0) is None
 
 
@@ -71,12 +71,12 @@ def test_standby_task_end_is_reported_to_lane_owner(one: StandBy) -> None:
     assert told == [(0, "Spark is gone")]
 
 
-def test_ended_standby_task_takes_no_lane(one: StandBy) -> None:
+def test_standby_task_that_ended_gets_no_lane(one: StandBy) -> None:
     one.on_task_end("killed")
     assert not one.assign_lane(LANE, never)
 
 
-def test_assigned_standby_task_takes_no_lane(one: StandBy) -> None:
+def test_standby_task_with_assigned_lane_gets_no_second_lane(one: StandBy) -> None:
     assert one.assign_lane(LANE, never)
     assert not one.assign_lane(ServeLane("job-1", 1), never)
     assert one.wait_for_assignment(0) == LANE
@@ -125,7 +125,9 @@ class OnSpark:
 @pytest.fixture
 def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterator[OnSpark]:
     job = FakeJob(tmp_path)
-    server = ChannelServer(ChannelAddress(), {"job-1": job}.get, lambda n: stand_bys.order(n))
+    server = ChannelServer(
+        ChannelAddress(), {"job-1": job}.get, lambda n: stand_bys.get_standby_order(n)
+    )
     stand_bys = StandByKeeper(pools, server.endpoints, wanted=True)
     server.start()
     stand_bys.ensure_standby()
@@ -159,7 +161,7 @@ def test_standby_task_serves_first_lane_of_job(spark: RunningSpark, on_spark: On
 
 @pytest.mark.spark
 @pytest.mark.timeout(200)
-def test_job_without_lanes_leaves_standby_task_to_next_job(
+def test_standby_task_of_job_without_lanes_stays_for_next_job(
     spark: RunningSpark, on_spark: OnSpark
 ) -> None:
     wait_for_tasks(spark, 1)

@@ -97,7 +97,7 @@ CALLS = "('java.lang.System', 'setProperty', 'beam.test.called', 'yes')"
     ],
 )
 @pytest.mark.parametrize("where", [True, False])
-def test_table_query_that_calls_java_is_refused(
+def test_table_query_that_calls_java_code_is_refused(
     job: TableJob, spark: RunningSpark, name: str, where: bool
 ) -> None:
     source = TableSource(sql=f"SELECT {name}{CALLS} AS it")
@@ -143,7 +143,7 @@ def test_table_files_are_invisible_until_publication(
 
 
 @pytest.mark.parametrize("parent", ["{folder}/file", "/proc/foo"])
-def test_folder_that_cannot_be_created_fails_write_for_good(
+def test_table_write_to_folder_that_cannot_be_created_fails_permanently(
     parent: str, job: TableJob, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -169,7 +169,9 @@ def test_existing_table_files_stop_write_in_error_mode(job: TableJob, tmp_path: 
 
 
 @pytest.mark.parametrize("mode", ["error", "append", "overwrite"])
-def test_interrupted_publication_is_repeated(job: TableJob, tmp_path: Path, mode: str) -> None:
+def test_interrupted_publication_of_table_files_is_repeated(
+    job: TableJob, tmp_path: Path, mode: str
+) -> None:
     job.write(target(tmp_path / "out"), ROWS.slice(0, 1)) if mode != "error" else None
     to = target(tmp_path / "out", mode=mode)
     staged = job.done(urns.STAGE, to.to_payload(), job.given(ROWS.slice(1, 1), ROWS.slice(2)))
@@ -181,7 +183,7 @@ def test_interrupted_publication_is_repeated(job: TableJob, tmp_path: Path, mode
     assert [row["id"] for row in before] == ([1, 2, 3] if mode == "append" else [2, 3])
 
 
-def test_removed_staged_files_are_reported(job: TableJob, tmp_path: Path) -> None:
+def test_removed_staged_files_of_table_write_are_reported(job: TableJob, tmp_path: Path) -> None:
     to = target(tmp_path / "out")
     staged = job.done(urns.STAGE, to.to_payload(), job.given(ROWS))
     for path in (tmp_path / "out").rglob("*.parquet"):

@@ -13,7 +13,7 @@ from beam_spark_executor.spark.table_errors import explain_permanent_error
         "java.lang.ClassNotFoundException: oracle.jdbc.OracleDriver",
     ],
 )
-def test_missing_driver_is_explained_with_setting(text: str) -> None:
+def test_error_of_missing_jdbc_driver_is_explained_with_setting(text: str) -> None:
     said = explain_permanent_error(text)
     assert said.startswith("Spark has no JDBC driver")
     assert text.rpartition(": ")[2] in said
@@ -29,7 +29,7 @@ def test_missing_driver_is_explained_with_setting(text: str) -> None:
         "",
     ],
 )
-def test_folder_that_spark_cannot_create_is_named(ending: str) -> None:
+def test_folder_that_spark_cannot_create_is_reported_with_its_path(ending: str) -> None:
     text = (
         "org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 0.0 in stage"
         f" 0.0 (TID 0): java.io.IOException: Mkdirs failed to create file:/proc/foo/out{ending}"
@@ -39,7 +39,7 @@ def test_folder_that_spark_cannot_create_is_named(ending: str) -> None:
     )
 
 
-def test_path_below_file_is_named() -> None:
+def test_path_below_a_file_is_reported_with_the_path() -> None:
     text = "org.apache.hadoop.fs.ParentNotDirectoryException: Parent path is not a directory: file:/a/b"
     assert explain_permanent_error(text).startswith("Spark can't create files in file:/a/b:")
 
@@ -47,5 +47,5 @@ def test_path_below_file_is_named() -> None:
 @pytest.mark.parametrize(
     "text", ["java.io.IOException: No space left on device", "ClassNotFoundException: a.B", ""]
 )
-def test_other_error_is_not_explained(text: str) -> None:
+def test_table_error_without_known_cause_is_not_explained(text: str) -> None:
     assert explain_permanent_error(text) == ""

@@ -1,4 +1,4 @@
-"""Beam's protos. No other module of the package imports Beam's protos or protobuf.
+"""Beam's protocol buffers, which all other modules of the package import from here.
 
 `wire` converts these messages to records and back. Importing this module loads the Beam SDK, which
 takes 1 to 2 s.

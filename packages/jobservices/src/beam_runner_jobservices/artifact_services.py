@@ -54,7 +54,7 @@ class StagingService(StagingServicer):
     ) -> Iterator[Any]:
         with self._track_session(context) as session:
             first = _read_answer(answers)
-            preparation = self._preparations.find_by_token(first.staging_token)
+            preparation = self._preparations.find_preparation_by_token(first.staging_token)
             owner = f"{preparation.preparation_id}/{secrets.token_hex(4)}"
             try:
                 yield from self._request_artifacts(session, preparation, owner, answers)
@@ -78,7 +78,7 @@ class StagingService(StagingServicer):
                 try:
                     request = steps.send(answer)
                 except StopIteration as end:
-                    self._preparations.set_staged(preparation, owner, end.value)
+                    self._preparations.set_staged_artifacts(preparation, owner, end.value)
                     return
                 if request is not None:
                     yield wire.encode_staging_request(request)
@@ -96,8 +96,8 @@ class StagingService(StagingServicer):
             with self._lock:
                 self._sessions.discard(session)
 
-    def cancel_idle(self) -> None:
-        """Ends the streams of clients that have been silent for longer than the limit."""
+    def cancel_idle_sessions(self) -> None:
+        """Ends the staging streams of clients that have sent no message for longer than the limit."""
         latest = time.monotonic() - self._idle_limit
         with self._lock:
             idle = [session for session in self._sessions if session.last_use < latest]
@@ -136,7 +136,9 @@ class RetrievalService(RetrievalServicer):
             return
         sha256 = item.source.sha256 if isinstance(item.source, FetchableArtifact) else ""
         if not sha256:
-            raise NotFound(f"the artifact {item} isn't in the store: the request names no sha256")
+            raise NotFound(
+                f"can't look up the artifact {item}: the request doesn't contain its sha256"
+            )
         with self._store.open_file(sha256) as file:
             while chunk := file.read(_CHUNK):
                 yield wire.encode_artifact_response(chunk)

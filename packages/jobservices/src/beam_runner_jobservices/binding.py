@@ -1,4 +1,4 @@
-"""Listening on all addresses of a host, or on none with a clear error."""
+"""Opening of a server's port on all network addresses of a host name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_SUCH_ADDRESS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPR
 
 
 def bind_port(server: grpc.Server, host: str, port: int, guard: AccessGuard) -> int:
-    """Makes `server` listen on every address of `host` on this machine, and returns the port.
+    """Makes `server` listen on every network address of the host name `host`, and returns the port.
 
     `localhost` is 127.0.0.1 and, if the machine has IPv6, ::1. Port 0 selects a free port, the same
     for all addresses.
@@ -29,14 +29,15 @@ def bind_port(server: grpc.Server, host: str, port: int, guard: AccessGuard) -> 
     addresses = _find_usable_addresses(host)
     for address in addresses:
         guard.check(address)
-    credentials = guard.server_credentials()
+    credentials = guard.make_server_credentials()
     for _ in range(_ATTEMPTS if port == 0 else 1):
         chosen = _find_free_port(host, addresses, port)
         if chosen is None:
             continue
         try:
             for address in addresses:
-                _add_port(server, f"{_format_host(address)}:{chosen}", credentials)
+                name = f"[{address}]" if ":" in address else address
+                _add_listening_port(server, f"{name}:{chosen}", credentials)
         except RuntimeError as error:
             raise AddressError(f"Can't listen at {host}:{chosen}: {error}") from error
         return chosen
@@ -59,7 +60,7 @@ def bind_socket(server: grpc.Server, path: Path) -> str:
     return target
 
 
-def _add_port(server: grpc.Server, address: str, credentials: Any) -> None:
+def _add_listening_port(server: grpc.Server, address: str, credentials: Any) -> None:
     if credentials is None:
         server.add_insecure_port(address)
     else:
@@ -83,7 +84,7 @@ def _find_usable_addresses(host: str) -> tuple[str, ...]:
 
 def _can_listen_on(address: str) -> bool:
     try:
-        _probe_port(address, 0)
+        _check_port_is_free(address, 0)
     except OSError as error:
         if error.errno in _NO_SUCH_ADDRESS:
             return False
@@ -92,13 +93,13 @@ def _can_listen_on(address: str) -> bool:
 
 
 def _find_free_port(host: str, addresses: tuple[str, ...], port: int) -> int | None:
-    """Returns the port if it is free on all addresses. For port 0, returns a free port, or None if
-    another try may find one.
+    """Returns the port if the port is free on all addresses. For port 0, returns a free port, or
+    None if the caller should try again.
     """
     chosen = port
     for address in addresses:
         try:
-            chosen = _probe_port(address, chosen)
+            chosen = _check_port_is_free(address, chosen)
         except OSError as error:
             if port == 0 and error.errno == errno.EADDRINUSE:
                 return None
@@ -112,7 +113,7 @@ def _find_free_port(host: str, addresses: tuple[str, ...], port: int) -> int | N
     return chosen
 
 
-def _probe_port(address: str, port: int) -> int:
+def _check_port_is_free(address: str, port: int) -> int:
     """Binds a socket to the address, to check that the port is free, and closes it; returns the port."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -122,7 +123,3 @@ def _probe_port(address: str, port: int) -> int:
         probe.bind((address, port))
         probe.listen(1)
         return int(probe.getsockname()[1])
-
-
-def _format_host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address

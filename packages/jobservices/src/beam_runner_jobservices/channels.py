@@ -1,4 +1,4 @@
-"""gRPC channels of clients and relays of the Job API: options for messages of any size, and credentials."""
+"""gRPC channels to a Job API server, with options for messages of any size, and with credentials."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def format_bearer_token(token: str) -> str:
 
 @attrs.frozen
 class Credentials:
-    """The credentials that a client sends to a guarded server, and the authority that identifies the
-    server.
+    """Credentials that a client sends to a server that requires authentication, and the certificate
+    authority that it trusts.
 
     Attributes:
-        token: a token that goes with every call; empty sends none.
+        token: a token that the client sends with every call; empty for no token.
         tls: whether the client connects with TLS.
         authority: the PEM of the authority that signed the server's certificate; empty uses gRPC's
             default authorities.

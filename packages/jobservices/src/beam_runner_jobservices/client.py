@@ -1,4 +1,4 @@
-"""A Job API client for any job server, which submits, follows, cancels and measures jobs."""
+"""Client of the Beam Job API, for any job server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 from beam_runner_model.jobs import (
@@ -18,7 +18,10 @@ from beam_runner_model.jobs import (
     StateEvent,
 )
 from beam_runner_model.observation import Execution, JobTimes, StageSeries, ThreadStack
+from beam_runner_model.replays import ReplayReport
+from beam_runner_model.savepoints import Savepoint
 from beam_runner_model.stories import BundleStory
+from beam_runner_model.successions import RollbackRequest, Succession
 
 from beam_runner_jobservices._protos import JobStub, RetrievalStub, StagingStub
 from beam_runner_jobservices.channels import CHANNEL_OPTIONS, Credentials, open_channel
@@ -26,7 +29,7 @@ from beam_runner_jobservices.error_log import JobErrors
 from beam_runner_jobservices.errors import JobApiError, JobServicesError
 from beam_runner_jobservices.history import Entry
 from beam_runner_jobservices.job_log import LogAnswer, LogQuery
-from beam_runner_jobservices.metrics_answer import ALL_METRICS
+from beam_runner_jobservices.metrics_response import ALL_METRICS
 from beam_runner_jobservices.observation_json import SERVICE, decode_json, encode_json, make_record
 from beam_runner_jobservices.resumed_streams import NewEntries, follow_with_reconnects
 from beam_runner_jobservices.staging import (
@@ -41,18 +44,18 @@ from beam_runner_jobservices.wire import jobs as wire
 from beam_runner_jobservices.wire.jobs import PreparedJob
 from beam_runner_jobservices.wire.pipelines import find_dependencies
 
+_Record = TypeVar("_Record")
 _CHUNK = 2 << 20
 _OPTIONS = (
     *CHANNEL_OPTIONS,
-    # These intervals find a restarted server within seconds, and notice a server that disappears
-    # silently.
+    # Short intervals between connection attempts and pings find a restarted server within seconds,
+    # and detect a lost server.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
-    # Without its own subchannel pool, a new client inherits the backoff of another client of its
-    # process.
+    # Without a separate subchannel pool, a new client inherits the backoff of another client of its process.
     ("grpc.use_local_subchannel_pool", 1),
 )
 
@@ -95,7 +98,7 @@ class JobClient:
         questions: queue.SimpleQueue[Any] = queue.SimpleQueue()
         failures: list[Exception] = []
 
-        def answers() -> Iterator[Any]:
+        def iterate_answers() -> Iterator[Any]:
             yield artifact_wire.encode_staging_token(prepared.staging_token)
             try:
                 for question in iter(questions.get, None):
@@ -106,7 +109,7 @@ class JobClient:
                 raise
 
         with open_channel(prepared.staging_endpoint, self._credentials) as channel:
-            call = StagingStub(channel).ReverseArtifactRetrievalService(answers())
+            call = StagingStub(channel).ReverseArtifactRetrievalService(iterate_answers())
             try:
                 for question in call:
                     questions.put(question)
@@ -145,9 +148,8 @@ class JobClient:
 
     def cancel(self, job_id: str) -> JobState:
         """Requests the cancellation of the job; returns the job's state, usually CANCELLING."""
-        return JobState(
-            self._call_server(self._jobs.Cancel, wire.cancel_request(job_id=job_id)).state
-        )
+        request = wire.cancel_request(job_id=job_id)
+        return JobState(self._call_server(self._jobs.Cancel, request).state)
 
     def drain(self, job_id: str) -> JobState:
         """Requests a drain of the job; returns the job's state, usually DRAINING.
@@ -155,9 +157,8 @@ class JobClient:
         The sources of the job stop. The job processes all data that the sources have emitted, and
         then becomes DRAINED.
         """
-        return JobState(
-            self._call_server(self._jobs.Drain, wire.drain_request(job_id=job_id)).state
-        )
+        request = wire.drain_request(job_id=job_id)
+        return JobState(self._call_server(self._jobs.Drain, request).state)
 
     def metrics(self, job_id: str) -> JobMetrics:
         """Returns the job's current metrics, including the runner's own series."""
@@ -175,15 +176,13 @@ class JobClient:
         found = self._call_observation_service("ListJobs", {})
         return tuple(make_record(JobTimes, one) for one in found["jobs"])
 
-    def execution(self, job_id: str) -> Execution:
+    def get_execution(self, job_id: str) -> Execution:
         """Returns the running bundles, failed bundles and waits of a job.
 
         Raises UNIMPLEMENTED if the server lacks the observation service, and FAILED_PRECONDITION if
         the job isn't running.
         """
-        return make_record(
-            Execution, self._call_observation_service("GetExecution", {"job_id": job_id})
-        )
+        return self._get_record(Execution, "GetExecution", {"job_id": job_id})
 
     def get_stage_series(self, job_id: str) -> tuple[StageSeries, ...]:
         """Returns the history of a job's stages over the last hour.
@@ -199,19 +198,17 @@ class JobClient:
 
         Raises UNIMPLEMENTED if the server lacks the observation service.
         """
-        return make_record(
-            JobErrors, self._call_observation_service("GetErrors", {"job_id": job_id})
-        )
+        return self._get_record(JobErrors, "GetErrors", {"job_id": job_id})
 
     def logs(self, job_id: str, query: LogQuery | None = None) -> LogAnswer:
         """Returns a part of a job's log, by default the latest lines.
 
         Raises UNIMPLEMENTED if the server lacks the observation service.
         """
-        asked = {"job_id": job_id, "query": query or LogQuery()}
-        return make_record(LogAnswer, self._call_observation_service("GetLogs", asked))
+        request = {"job_id": job_id, "query": query or LogQuery()}
+        return self._get_record(LogAnswer, "GetLogs", request)
 
-    def stacks(self, job_id: str) -> tuple[ThreadStack, ...]:
+    def get_stacks(self, job_id: str) -> tuple[ThreadStack, ...]:
         """Returns the stacks of all threads of a job's worker processes.
 
         Raises UNIMPLEMENTED and FAILED_PRECONDITION in the same cases as `execution`.
@@ -219,18 +216,22 @@ class JobClient:
         found = self._call_observation_service("GetStacks", {"job_id": job_id})
         return tuple(make_record(ThreadStack, one) for one in found["stacks"])
 
-    def story(self, job_id: str, bundle: int) -> BundleStory:
+    def get_bundle_story(self, job_id: str, bundle: int) -> BundleStory:
         """Returns the history of a bundle from the job's journal.
 
         The call also works for a finished job, as long as the server retains its journal. Raises
         UNIMPLEMENTED if the server has no journals.
         """
-        return make_record(
-            BundleStory,
-            self._call_observation_service("GetStory", {"job_id": job_id, "bundle": bundle}),
-        )
+        return self._get_record(BundleStory, "GetStory", {"job_id": job_id, "bundle": bundle})
 
-    def pages(self) -> str:
+    def get_succession(self, job_id: str) -> Succession:
+        """Returns a job's predecessor, successor and latest comparison with another job.
+
+        Raises UNIMPLEMENTED if the server doesn't support updates.
+        """
+        return self._get_record(Succession, "GetSuccession", {"job_id": job_id})
+
+    def get_pages_url(self) -> str:
         """Returns the URL of the server's web pages, or an empty text.
 
         Raises UNIMPLEMENTED if the server has no such call.
@@ -242,14 +243,40 @@ class JobClient:
         request = wire.describe_request()
         return wire.decode_options(self._call_server(self._jobs.DescribePipelineOptions, request))
 
+    def make_savepoint(self, job_id: str, url: str) -> Savepoint:
+        """Copies the committed state of a stream to a folder of the server, or to a store.
+
+        A running stream continues. The call waits without a limit until the copy is complete. Raises
+        UNIMPLEMENTED if the server makes no savepoints.
+        """
+        request = {"job_id": job_id, "url": url}
+        return self._get_record(Savepoint, "MakeSavepoint", request, timeout=None)
+
+    def replay_quarantine(self, job_id: str, url: str, *, expired: bool = False) -> ReplayReport:
+        """Feeds quarantined (failed) elements back into a running job, each element once.
+
+        With `expired`, also replays elements of expired windows. Raises UNIMPLEMENTED without a
+        quarantine.
+        """
+        request = {"job_id": job_id, "url": url, "expired": expired}
+        return self._get_record(ReplayReport, "ReplayQuarantine", request, timeout=None)
+
+    def roll_back(self, job_id: str, request: RollbackRequest) -> str:
+        """Rolls back an update of the running job, and returns the id of the new job.
+
+        Raises UNIMPLEMENTED if the server doesn't support updates.
+        """
+        asked = {"job_id": job_id, "request": request}
+        return str(self._call_observation_service("RollBack", asked, timeout=None)["job_id"])
+
     def states(
         self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 0.0
     ) -> Iterator[StateEvent]:
-        """Yields the current state and every later one, up to the terminal state.
+        """Yields the current and all later states of a job, up to the terminal state.
 
         `timeout` limits the whole iteration, in seconds. If the connection breaks, the client waits
-        up to `reconnect_seconds` for the server, and goes on without repeating an item. It includes
-        the events of the meantime if the server sends them. Closing the iterator ends the stream.
+        up to `reconnect_seconds` for the server, and goes on without repeating an item. States of
+        the meantime are included if the server sends them. Closing the iterator ends the stream.
         """
 
         def open_stream(left: float | None) -> Iterator[StateEvent]:
@@ -311,9 +338,12 @@ class JobClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _call_observation_service(self, method: str, request: Mapping[str, Any]) -> Any:
+    def _call_observation_service(self, method: str, request: Any, **more: Any) -> Any:
         call = self._channel.unary_unary(f"/{SERVICE}/{method}")
-        return decode_json(self._call_server(call, encode_json(request)))
+        return decode_json(self._call_server(call, encode_json(request), **more))
+
+    def _get_record(self, kind: type[_Record], method: str, request: Any, **more: Any) -> _Record:
+        return make_record(kind, self._call_observation_service(method, request, **more))
 
     def _call_server(self, method: Any, request: Any, **overrides: Any) -> Any:
         try:

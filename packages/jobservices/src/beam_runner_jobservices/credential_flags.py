@@ -1,4 +1,4 @@
-"""Flags for the credentials of a client, the same for each command that connects to a job server."""
+"""Command-line flags for a client's credentials, which all commands that connect to a job server share."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def add_credential_flags(flag: Callable[..., Any], prefix: str = "") -> None:
         f"--{prefix}token-file",
         type=Path,
         metavar="FILE",
-        help="file with the token of the job server, if the server requires one",
+        help="file with the token of the job server",
     )
     flag(
         f"--{prefix}tls",
         action="store_true",
-        help="use TLS; a well-known authority has signed the job server's certificate",
+        help="use TLS; a well-known authority signed the certificate of the server",
     )
     flag(
         f"--{prefix}tls-ca",
@@ -52,7 +52,7 @@ def add_credential_flags(flag: Callable[..., Any], prefix: str = "") -> None:
 
 
 def read_credentials(found: argparse.Namespace, prefix: str = "") -> Credentials:
-    """Returns the credentials that parsed flags name.
+    """Reads the files that the flags name, and returns the credentials.
 
     Raises:
         JobServicesError: a file can't be read, a token is invalid, or a certificate has no key.

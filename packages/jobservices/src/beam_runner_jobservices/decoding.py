@@ -1,5 +1,5 @@
-"""Requests that can't be decoded or are too large: the server rejects them as client errors before a
-handler runs.
+"""Rejection of requests that are malformed or too large, with an error status that blames the
+client.
 
 Without this module, gRPC would answer INTERNAL and log a traceback, or accept a request of any
 size.
@@ -24,8 +24,8 @@ class RejectedRequest:
 
 
 class DecodingInterceptor(grpc.ServerInterceptor):
-    """A handler wrapper that replaces requests by `RejectedRequest` if they can't be decoded or exceed `most`
-    bytes.
+    """gRPC interceptor that passes a `RejectedRequest` to the handler if a request is malformed or
+    exceeds `most` bytes.
 
     Handlers call `get_decoded_request` on their request.
     """
@@ -39,7 +39,7 @@ class DecodingInterceptor(grpc.ServerInterceptor):
         if decode is None:
             return handler
 
-        def decode_or_say(data: bytes) -> Any:
+        def decode_or_reject(data: bytes) -> Any:
             if len(data) > self._most:
                 # Decoding the request would take several times its size in memory.
                 return RejectedRequest(
@@ -55,7 +55,7 @@ class DecodingInterceptor(grpc.ServerInterceptor):
                     InvalidRequest(f"Can't parse the message as a request to {call.method}")
                 )
 
-        return handler._replace(request_deserializer=decode_or_say)
+        return handler._replace(request_deserializer=decode_or_reject)
 
 
 def get_decoded_request(request: Any) -> Any:

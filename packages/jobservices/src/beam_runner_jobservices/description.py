@@ -1,4 +1,4 @@
-"""A pipeline as a person sees it: nested steps, the PCollections between them, and their environments."""
+"""Description of a pipeline for display: nested steps, the PCollections between them, and their environments."""
 
 from __future__ import annotations
 

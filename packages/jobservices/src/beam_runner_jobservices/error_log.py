@@ -45,7 +45,7 @@ class FailureGroup:
     def key(self) -> tuple[object, ...]:
         """The common key of the group's failures: type, step, and the innermost line of user code."""
         failure = self.failure
-        frame = failure.users_frame or (failure.frames[-1] if failure.frames else None)
+        frame = failure.innermost_user_frame or (failure.frames[-1] if failure.frames else None)
         place = (frame.file, frame.line) if frame else failure.text.partition("\n")[0][:200]
         return failure.type, failure.step, place
 
@@ -97,7 +97,7 @@ class ErrorLog:
 
     @property
     def errors(self) -> JobErrors:
-        """The errors of the messages that were read."""
+        """All errors of the job's messages so far, in groups."""
         return self._errors
 
     def read_messages(self, messages: Iterable[JobMessage]) -> JobErrors:
@@ -109,7 +109,7 @@ class ErrorLog:
                 number = int(message.message_id)
                 if number > through:
                     through = number
-                    if reports_exception(message):
+                    if has_exception(message):
                         self._add_to_group(message)
                         dropped += self._drop_oldest_groups()
                     elif message.importance is Importance.WARNING:
@@ -131,7 +131,7 @@ class ErrorLog:
         self._size += group.size
 
     def _drop_oldest_groups(self) -> int:
-        """Drops the groups that were seen longest ago, beyond the limits; returns their number."""
+        """Drops the groups with the oldest last errors until the groups fit the limits; returns the number of dropped groups."""
         count = 0
         while len(self._groups) > _MOST_GROUPS or (
             self._size > _MOST_CHARACTERS and len(self._groups) > 1
@@ -142,7 +142,7 @@ class ErrorLog:
         return count
 
 
-def reports_exception(message: JobMessage) -> bool:
+def has_exception(message: JobMessage) -> bool:
     """Returns whether a message reports an exception, even if another attempt followed."""
     record = message.record
     failed = isinstance(record, FailedBundle) and record.kind is not FailureCause.UNAVAILABLE

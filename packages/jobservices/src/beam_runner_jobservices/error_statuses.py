@@ -1,4 +1,4 @@
-"""Conversion of exceptions to gRPC statuses, so that no error leaves the server as a traceback."""
+"""Conversion of exceptions in handlers to gRPC statuses, so that clients don't get tracebacks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STATUS_OF: dict[type[BaseException], grpc.StatusCode] = {
 }
 
 
-def _abort_call(context: Any, error: BaseException, method: str) -> NoReturn:
+def _abort_call_with_error(context: Any, error: BaseException, method: str) -> NoReturn:
     """Ends the call with the status of `error`. gRPC's `abort` always raises."""
     if isinstance(error, JobRejected):
         code = _UNSUPPORTED if error.unsupported else _INVALID
@@ -54,28 +54,28 @@ def _abort_call(context: Any, error: BaseException, method: str) -> NoReturn:
 
 
 def answer_errors(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a unary handler that answers errors with a gRPC status."""
+    """Wraps a unary handler: converts its exceptions to a gRPC status."""
 
     @functools.wraps(method)
-    def answer(service: Any, request: Any, context: grpc.ServicerContext) -> Any:
+    def handle_call(service: Any, request: Any, context: grpc.ServicerContext) -> Any:
         try:
             return method(service, get_decoded_request(request), context)
         except BaseException as error:
-            _abort_call(context, error, method.__name__)
+            _abort_call_with_error(context, error, method.__name__)
 
-    return answer
+    return handle_call
 
 
 def answer_stream_errors(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """Returns a streaming handler that answers errors with a gRPC status, except errors of the transport itself."""
+    """Wraps a streaming handler: converts its exceptions to a gRPC status, except gRPC's own errors."""
 
     @functools.wraps(method)
-    def answer(service: Any, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+    def handle_call(service: Any, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         try:
             yield from method(service, get_decoded_request(request), context)
         except (grpc.RpcError, GeneratorExit):
             raise
         except BaseException as error:
-            _abort_call(context, error, method.__name__)
+            _abort_call_with_error(context, error, method.__name__)
 
-    return answer
+    return handle_call

@@ -1,4 +1,4 @@
-"""The errors of this package. Every text is written for the person who submitted the job."""
+"""Errors of this package. Their messages are for the user who submitted the job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class JobApiError(JobServicesError):
         self.text = text
 
     def __reduce__(self) -> tuple[type[JobApiError], tuple[str, str]]:
-        """Pickles the error by its two texts, because clients may run in other processes."""
+        """Makes the error picklable, because clients can run in other processes. The pickle
+        contains the two texts of the error.
+        """
         return (JobApiError, (self.code, self.text))
 
 
@@ -58,11 +60,11 @@ class NotFound(JobServicesError):
 
 
 class InvalidRequest(JobServicesError):
-    """Raised for an invalid request; sending the request again doesn't help."""
+    """Raised for an invalid request. A retry of the same request fails again."""
 
 
 class NotReady(JobServicesError):
-    """Raised for a valid request in the wrong state."""
+    """Raised for a valid request that the current state of the job doesn't permit."""
 
 
 class LimitExceeded(JobServicesError):
@@ -70,7 +72,7 @@ class LimitExceeded(JobServicesError):
 
 
 class DiskFull(JobServicesError):
-    """Raised if the server's disk has no room for the data that a client sends."""
+    """Raised if the server's disk is too full for the data that a client sends."""
 
 
 class DamagedData(JobServicesError):
@@ -82,6 +84,8 @@ class ExecutorFailed(JobServicesError):
 
 
 def strip_traceback(error: BaseException) -> BaseException:
-    """Returns the error without its traceback and causes, which refer to many objects."""
+    """Removes the traceback and the causes from an error, because tracebacks and causes refer to
+    many objects.
+    """
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)

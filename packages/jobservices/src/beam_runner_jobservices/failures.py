@@ -1,4 +1,6 @@
-"""Facts of an error message: type, step, and the frames of the traceback, with the frames of user code marked."""
+"""Parser of error messages: type, step, element, and frames of the traceback, of which frames of
+user code are marked.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ _STANDARD_LIBRARY = re.compile(r"/lib/python3\.\d+/")
 
 @attrs.frozen
 class TracebackFrame:
-    """A frame of a traceback; `users` says whether it belongs to user code."""
+    """Frame of a traceback. `users` is whether the frame belongs to user code."""
 
     file: str
     line: int
@@ -45,19 +47,19 @@ class TracebackFrame:
 
     @property
     def place(self) -> str:
-        """The frame as a short text."""
+        """File name, line and function of the frame, for display."""
         return f"{self.file.rpartition('/')[2]}:{self.line} in {self.function}"
 
 
 @attrs.frozen
 class ExceptionReport:
-    """An exception and where it was raised.
+    """Parsed error message: the exception, its step, and its traceback.
 
     Attributes:
         step: the id of a transform, or empty.
         element: the element that was processed, as the worker showed it.
-        cause: the value of a `FailureCause`, or of an `EndingKind` if no bundle is to blame. It is
-            empty for messages of other servers.
+        cause: the value of a `FailureCause`, or of an `EndingKind` if no bundle caused the error.
+            Empty for messages of other job servers.
         bundle: the number of the failed bundle; None if unknown.
     """
 
@@ -71,7 +73,7 @@ class ExceptionReport:
     bundle: int | None = None
 
     @property
-    def users_frame(self) -> TracebackFrame | None:
+    def innermost_user_frame(self) -> TracebackFrame | None:
         """The innermost frame of user code."""
         return next((frame for frame in reversed(self.frames) if frame.users), None)
 
@@ -79,16 +81,16 @@ class ExceptionReport:
 def parse_error_message(
     text: str, names: StepNames, record: MessageRecord = None
 ) -> ExceptionReport:
-    """Returns the facts of an error message, from its record if it has one, otherwise from its text."""
+    """Parses an error message: its machine-readable record if there is one, otherwise its text."""
     failed = record.failure if isinstance(record, Ending) else record
     step, body = names.split_step_name(text)
     if failed is not None:
-        step = names.find(failed.step)
+        step = names.find_step(failed.step)
     elif not step and (where := _WHERE.search(body)):
         named = _find_named_step(body[where.start("step") :][:_LONGEST_NAME], names)
-        step = named or names.find(where["step"])
+        step = named or names.find_step(where["step"])
     before, found, after = body.partition(_TRACEBACK)
-    # In a chain of exceptions, use the one that is printed last, which is the one that was raised.
+    # In a chain of exceptions, use the last printed exception, which is the exception that was raised.
     trace = (found + after).rpartition(_TRACEBACK)[2] if found else ""
     frames = tuple(
         TracebackFrame(
@@ -111,9 +113,9 @@ def parse_error_message(
 
 
 def _find_named_step(text: str, names: StepNames) -> str:
-    """Returns the step whose name begins `text`, before a quote. Names may contain quotes, too."""
+    """Returns the step with whose name `text` starts, before a quote. Names can contain quotes, too."""
     before = (text[: quote.start()] for quote in re.finditer("'", text))
-    return next((step for name in before if (step := names.find_exact(name))), "")
+    return next((step for name in before if (step := names.find_step_by_full_name(name))), "")
 
 
 def _parse_exception(before: str, trace: str) -> tuple[str, str]:

@@ -1,9 +1,12 @@
-"""A finished job: the data for the list of jobs is in memory; everything else is read on request."""
+"""Finished job: the data for the list of jobs is in memory; other data is read from storage on request."""
 
 from __future__ import annotations
 
-from beam_runner_model.jobs import JobInfo, JobMetrics, JobState, StateEvent
+import json
+
+from beam_runner_model.jobs import JobInfo, JobMetrics, JobSpec, JobState, StateEvent
 from beam_runner_model.observation import JobTimes, StageSeries
+from beam_runner_model.successions import Succession
 
 from beam_runner_jobservices.archive import Archive
 from beam_runner_jobservices.error_log import ErrorLog
@@ -61,26 +64,47 @@ class FinishedJob:
         """Returns the history of the job's stages in its last hour."""
         return self._read_archive().series
 
+    @property
+    def succession(self) -> Succession:
+        """Reads and returns the jobs that the job replaced and by which it was replaced, and its
+        latest comparison with another job.
+        """
+        return self._read_archive().succession
+
     def times(self) -> JobTimes:
-        """The times at which the job was submitted, started to run, and finished."""
+        """Returns the times at which the job was submitted, started to run, and finished."""
         return self._job.times
 
     def pipeline(self) -> bytes:
-        """The serialized pipeline."""
+        """Returns the serialized pipeline."""
         return self._read_archive().pipeline
+
+    def make_spec(self) -> JobSpec:
+        """Returns the specification of the job, with the artifacts if the server retains its program."""
+        options = self._job.options
+        return JobSpec(
+            self._job.job_id,
+            self._job.job_name,
+            self.pipeline(),
+            options,
+            json.dumps(options, ensure_ascii=False),
+            self._job.artifacts,
+            retrieval_endpoint="",
+            user=self._job.times.user,
+        )
 
     def metrics(self) -> JobMetrics:
         """Returns the final metrics."""
         return self._read_archive().metrics
 
     def cancel(self) -> JobState:
-        """Returns the job's state, and does nothing else."""
+        """Returns the job's terminal state. A finished job can't be cancelled."""
         return self._job.last.state
 
     drain = cancel
 
     def suspend(self) -> bool:
-        """Returns False: a finished job is not left to the next server."""
+        """Returns False, because a finished job isn't suspended."""
         return False
 
     def _make_history(self, archive: Archive) -> JobHistory:

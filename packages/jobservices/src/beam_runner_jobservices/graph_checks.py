@@ -1,4 +1,4 @@
-"""Check of a submitted pipeline: no id is missing, nothing contains itself, and nothing is too large."""
+"""Validation of a submitted pipeline: missing ids, cycles, and exceeded size limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from beam_runner_jobservices.errors import InvalidRequest
 from beam_runner_jobservices.graph import PipelineGraph, TransformNode
-from beam_runner_jobservices.sizes import find_excesses
+from beam_runner_jobservices.sizes import find_exceeded_limits
 
 _SHOWN = 5
 
@@ -27,7 +27,7 @@ def check_graph(graph: PipelineGraph) -> None:
     problems = list(_find_problems(graph))
     if problems:
         raise InvalidRequest(f"the pipeline is malformed: {_join_first_problems(problems)}")
-    too_much = list(find_excesses(graph))
+    too_much = list(find_exceeded_limits(graph))
     if too_much:
         raise InvalidRequest(f"the pipeline is too large: {_join_first_problems(too_much)}")
 

@@ -1,4 +1,4 @@
-"""Access control of a server: any process on this machine, or clients with a token or a certificate."""
+"""Access control of a job server, by network address, token and client certificate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from beam_runner_jobservices.users_file import UsersFile
 
 @attrs.frozen
 class AccessGuard:
-    """The credentials that a server requires on every call of every service.
+    """Checker of the credentials that a server requires for every call.
 
     Attributes:
         allow_remote: whether the server may listen on addresses that other machines can reach. If
@@ -45,12 +45,12 @@ class AccessGuard:
     users: UsersFile | None = attrs.field(default=None, repr=False)
 
     @property
-    def asks(self) -> bool:
+    def requires_credentials(self) -> bool:
         """Whether clients need credentials."""
-        return bool(self.asks_for_token or self.client_authority)
+        return bool(self.requires_token or self.client_authority)
 
     @property
-    def asks_for_token(self) -> bool:
+    def requires_token(self) -> bool:
         """Whether clients need a token."""
         return bool(self.token) or self.users is not None
 
@@ -67,7 +67,7 @@ class AccessGuard:
         """
         if ipaddress.ip_address(address).is_loopback:
             return
-        if not self.allow_remote or not self.asks:
+        if not self.allow_remote or not self.requires_credentials:
             raise UnguardedAddress(
                 f"Can't listen at {address}: other machines can reach this address, and"
                 " every client can run code on this machine. Allow remote clients, and"
@@ -85,11 +85,16 @@ class AccessGuard:
         user = None if self.users is None else find_calling_user(self.users, metadata)
         return user.name if user else ""
 
+    def find_owner_limit(self, metadata: Iterable[Any]) -> str | None:
+        """Returns the user to whose jobs a call is limited; None if the call covers all jobs."""
+        user = None if self.users is None else find_calling_user(self.users, metadata)
+        return None if user is None or user.sees_all_jobs else user.name
+
     def find_quota(self, user: str) -> Quota:
         """Returns the quota of a user."""
         return Quota() if self.users is None else self.users.find_quota(user)
 
-    def server_credentials(self) -> Any:
+    def make_server_credentials(self) -> Any:
         """Returns the credentials for `add_secure_port`, or None for calls without TLS."""
         if not self.certificate:
             return None
@@ -109,7 +114,7 @@ def read_guard(
     key: Path | None = None,
     client_authority: Path | None = None,
 ) -> AccessGuard:
-    """Returns the guard that these files describe: a token or users, and PEM files for TLS.
+    """Reads the files with token or users and with certificates, and returns the access guard.
 
     Raises:
         JobServicesError: a file can't be read, is malformed, or requires another file.
@@ -162,8 +167,7 @@ def _check_tls_files(certificate: Path, key: Path | None, client_authority: Path
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     files = f"{certificate} with {key}"
     try:
-        # Refuse a key with a password. Without this callback Python would ask for the password at
-        # the terminal.
+        # Refuse a key with a password. Without this callback, Python would wait for the password at the terminal.
         context.load_cert_chain(certificate, key, password="")
         if client_authority is not None:
             files = str(client_authority)
@@ -174,7 +178,7 @@ def _check_tls_files(certificate: Path, key: Path | None, client_authority: Path
 
 
 class _TokenCheck(grpc.ServerInterceptor):
-    """An interceptor that refuses calls without the token before it reads a byte of their requests."""
+    """gRPC interceptor that refuses calls without the token before the server reads their requests."""
 
     def __init__(self, token: str) -> None:
         self._expected = format_bearer_token(token).encode()

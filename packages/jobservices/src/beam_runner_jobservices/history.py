@@ -1,4 +1,5 @@
-"""The states and messages of a job in order, for any number of readers at any speed.
+"""History of one job: states and messages in order, which many clients can read at different
+speeds.
 
 Writers never wait for readers. The history keeps all states. If the messages exceed the limits, the
 history drops the oldest messages. A slow reader then receives the number of missed messages.
@@ -57,7 +58,7 @@ class JobHistory:
         self._next_message_id = int(messages[-1].message_id) + 1 if messages else 1
         self._messages = len(messages)
         self._chars = sum(len(message.text) for message in messages)
-        # If messages were dropped, these are the states before the first remaining message.
+        # If messages were dropped, this list contains the states before the first remaining message.
         before = entries.index(messages[0]) if self._first_message_id > 1 else 0
         self._dropped_states = list(enumerate(self._states[:before]))
         self._dropped = before + self._first_message_id - 1
@@ -69,17 +70,17 @@ class JobHistory:
         return self._states[-1]
 
     def list_entries(self) -> tuple[Entry, ...]:
-        """The stored entries, oldest first."""
+        """Returns the stored entries, oldest first."""
         with self._changed:
             return (*(event for _, event in self._dropped_states), *self._kept)
 
     def list_states(self) -> tuple[StateEvent, ...]:
-        """All states so far, oldest first."""
+        """Returns all states so far, oldest first."""
         with self._changed:
             return tuple(self._states)
 
     def find_last_error(self) -> str:
-        """The first line of the latest stored error message; empty if no error is stored."""
+        """Returns the first line of the latest stored error message; empty if no error is stored."""
         with self._changed:
             return find_last_error(self._kept)
 
@@ -96,7 +97,7 @@ class JobHistory:
         """The id of the oldest stored message, or of the next message if none is stored."""
         return self._first_message_id
 
-    def new_message(
+    def create_message(
         self,
         importance: Importance,
         text: str,
@@ -109,7 +110,7 @@ class JobHistory:
         text = truncate_middle(
             f"[{transform}] {text}" if transform else text, self._limits.text_chars
         )
-        # Use the name as it appears in the text.
+        # Use the transform's name in the same form as in the text.
         transform = truncate_middle(transform, self._limits.text_chars)
         with self._changed:
             message_id = str(self._next_message_id)
@@ -130,7 +131,9 @@ class JobHistory:
             self._changed.notify_all()
 
     def _drop_oldest_messages(self) -> None:
-        """Drops the oldest messages to a tenth below the limits, so that the cost for each message is constant."""
+        """Drops the oldest messages until the rest is a tenth below the limits, so that the average
+        cost per message is constant.
+        """
         most = self._limits.messages - self._limits.messages // 10
         most_chars = self._limits.message_chars - self._limits.message_chars // 10
         count = 0
@@ -167,7 +170,7 @@ class JobHistory:
     def read_batch(self, position: int) -> tuple[list[Entry], int]:
         """Returns a batch of entries from number `position` on, and the number at which to continue.
 
-        For dropped entries, the batch contains their states, and one message in place of the
+        If entries were dropped, the batch contains their states, and one message with the number of
         dropped messages.
         """
         with self._changed:
@@ -181,7 +184,7 @@ class JobHistory:
                 position = self._dropped
             start = position - self._dropped
             batch.extend(self._kept[start : start + _BATCH])
-            return batch, min(position + _BATCH, self._dropped + len(self._kept))
+            return batch, min(position + _BATCH, self._next_position)
 
     def _make_gap_message(self, missed: int) -> JobMessage:
         following = self._kept[0]
@@ -195,7 +198,7 @@ class JobHistory:
     def follow_entries(self, gone: Callable[[], bool]) -> Iterator[Entry]:
         """Yields all entries from the start, and new entries as they arrive, up to the terminal state.
 
-        The iteration ends early if `gone()` is true when `wake_readers` is called.
+        The iteration ends early if `gone()` is true when `wake_waiting_readers` is called.
         """
         position = 0
         while not gone():
@@ -207,7 +210,7 @@ class JobHistory:
             self._wait_for_entries(lambda: self._next_position, position, gone)
 
     def follow_states(self, gone: Callable[[], bool]) -> Iterator[StateEvent]:
-        """Yields the current state and every later one, up to the terminal state. See `follow_entries` for the early end."""
+        """Yields the current state and every later one, up to the terminal state, or until `gone()` is true."""
         with self._changed:
             position = len(self._states) - 1
         while not gone():
@@ -226,12 +229,16 @@ class JobHistory:
             self._changed.wait_for(lambda: end() > position or gone())
 
     def wait_until_ended(self, timeout: float) -> bool:
-        """Waits at most `timeout` seconds for the terminal state; returns whether the job has reached it."""
+        """Waits at most `timeout` seconds for the terminal state. Returns whether the job has
+        reached this state.
+        """
         with self._changed:
             return self._changed.wait_for(lambda: self.current.state.is_terminal, timeout)
 
-    def wake_readers(self) -> None:
-        """Makes all readers check whether their clients are gone."""
+    def wake_waiting_readers(self) -> None:
+        """Wakes all waiting readers, so that each reader checks whether its client has
+        disconnected.
+        """
         with self._changed:
             self._changed.notify_all()
 

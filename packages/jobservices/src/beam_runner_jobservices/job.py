@@ -1,4 +1,4 @@
-"""One job from Run to its terminal state: executors report to it, and clients follow and cancel it."""
+"""Job of the server, from Run to its terminal state. The executor reports to the job; clients follow and cancel it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from beam_runner_model.jobs import (
     StateEvent,
 )
 from beam_runner_model.observation import JobTimes, StageSeries
+from beam_runner_model.successions import Succession
 
 from beam_runner_jobservices.archive import Archive
 from beam_runner_jobservices.errors import JobRejected, NotReady
 from beam_runner_jobservices.history import JobHistory
-from beam_runner_jobservices.kept_series import join_series, thin_series
 from beam_runner_jobservices.message_records import truncate_record
 from beam_runner_jobservices.ports import JobHandle, JobObserver
-from beam_runner_jobservices.recorder import Recorder
+from beam_runner_jobservices.recorder import FinishedJobSummary, Recorder
 from beam_runner_jobservices.states import should_enter_state
+from beam_runner_jobservices.stored_series import downsample_series, join_series
 from beam_runner_jobservices.texts import format_exception
 
 _LOGGER = logging.getLogger(__name__)
@@ -35,11 +36,12 @@ _LOGGER = logging.getLogger(__name__)
 
 @attrs.define(eq=False)
 class Job:
-    """A job and its history. Implements `JobReporter`. Thread-safe.
+    """Job with its history of states and messages. Implements `JobReporter`. Thread-safe.
 
     Args:
         history: the states and messages so far.
         series: the history of the job's stages under an earlier server.
+        succession: the jobs before and after the job, and its latest comparison.
         on_end: called once, on the thread that reports the terminal state, after the server has
             recorded the state and before readers see it.
         on_ended: called after readers can see the terminal state.
@@ -51,6 +53,7 @@ class Job:
     spec: JobSpec
     history: JobHistory
     _series: tuple[StageSeries, ...] = ()
+    succession: Succession = attrs.field(factory=Succession)
     _recorder: Recorder = attrs.field(kw_only=True)
     _clock: Callable[[], float] = attrs.field(kw_only=True)
     _on_end: Callable[[], None] = attrs.field(kw_only=True)
@@ -104,6 +107,7 @@ class Job:
                     self._metrics,
                     self.history.early_errors,
                     self._series,
+                    self.succession,
                 )
                 self.kept_bytes = self._recorder.end_job(self.spec, archive)
                 self._on_end()
@@ -134,10 +138,12 @@ class Job:
                 self._add_messages(lines)
 
     def _add_messages(self, lines: Iterable[MessageLine]) -> None:
-        """Adds messages. They are recorded before readers see them, so that no id is ever used twice."""
+        """Adds messages. Stores them before clients can read them, so that a restarted server never
+        uses an id twice.
+        """
         now = self._clock()
         new = [
-            self.history.new_message(
+            self.history.create_message(
                 line.importance,
                 line.text,
                 now,
@@ -154,6 +160,12 @@ class Job:
             )
             self.history.add_messages(new)
 
+    def record_succession(self, change: Succession) -> None:
+        with self._lock:
+            if not self._suspended and not self.history.current.state.is_terminal:
+                self.succession = self.succession.merge(change)
+                self._recorder.put_succession(self.spec.job_id, self.succession)
+
     def mark_started(self) -> bool:
         """Marks the job as passed to the executor; returns False if a client has cancelled the job before."""
         with self._lock:
@@ -163,24 +175,25 @@ class Job:
             self.state(JobState.STARTING)
             return True
 
-    def attach_handle(self, handle: JobHandle) -> None:
-        """Stores the executor's handle, and passes on a cancel or a drain that arrived before the handle."""
+    def set_executor_handle(self, handle: JobHandle) -> None:
+        """Stores the executor's handle, and forwards a cancel or drain request that arrived before the handle."""
         with self._lock:
             self._handle = handle
             state = self.history.current.state
-        self._pass_request_on(state, handle)
+        self._forward_request(state, handle)
         if state.is_terminal:
             self._collect_metrics()
 
     def suspend(self) -> bool:
-        """Ignores all later reports, and ends the streams; returns whether the job is unfinished.
+        """Suspends the job at the server's shutdown: ignores later reports, and ends the clients'
+        streams. Returns whether the job is unfinished.
 
         The next server continues the job from its current state.
         """
         with self._lock:
             self._suspended = True
             ended = self.history.current.state.is_terminal
-        self.history.wake_readers()
+        self.history.wake_waiting_readers()
         return not ended
 
     @property
@@ -189,12 +202,34 @@ class Job:
         return self.history.current
 
     def times(self) -> JobTimes:
-        """The times at which the job was submitted, started to run, and finished."""
+        """Returns the times at which the job was submitted, started to run, and finished."""
         return JobTimes.from_states(
             self.spec.job_id,
             self.history.list_states(),
             self.history.find_last_error(),
             self.spec.user,
+            self.succession,
+        )
+
+    def summarize(self, preparation_id: str, *, keeps_program: bool) -> FinishedJobSummary | None:
+        """Returns the summary of the finished job; None if the server stored no record of the job.
+
+        Args:
+            preparation_id: the id that the job was run with.
+            keeps_program: whether the server retains the program of the job for a rollback.
+        """
+        if self.kept_bytes is None:
+            return None
+        info = self.info
+        return FinishedJobSummary(
+            info.job_id,
+            info.job_name,
+            info.options,
+            preparation_id,
+            self.current,
+            self.times(),
+            self.kept_bytes,
+            artifacts=self.spec.artifacts if keeps_program else {},
         )
 
     def get_stage_series(self) -> tuple[StageSeries, ...]:
@@ -206,9 +241,9 @@ class Job:
         return join_series(self._series, self.observer.get_stage_series())
 
     def record_series(self) -> None:
-        """Records the history of the job's stages, if the runner reports it."""
+        """Records the history of the job's stages, if the runner reports a history."""
         try:
-            series = thin_series(self.get_stage_series())
+            series = downsample_series(self.get_stage_series())
         except (JobRejected, NotReady):
             return
         if not self._suspended:
@@ -220,7 +255,7 @@ class Job:
 
         Raises:
             JobRejected: the runner has no observer.
-            NotReady: no executor has the job.
+            NotReady: the executor has not started the job.
         """
         handle = self.handle
         if handle is None:
@@ -230,7 +265,7 @@ class Job:
         return handle
 
     def pipeline(self) -> bytes:
-        """The serialized pipeline."""
+        """Returns the serialized pipeline."""
         return self.spec.pipeline
 
     @property
@@ -244,7 +279,7 @@ class Job:
         Raises:
             Unavailable: the job is left to the next server.
         """
-        return self._request_change(JobState.CANCELLING, "cancel")
+        return self._request_cancel_or_drain(JobState.CANCELLING, "cancel")
 
     def drain(self) -> JobState:
         """Requests a drain and returns the job's state; does nothing to a finished or cancelled job.
@@ -252,9 +287,9 @@ class Job:
         Raises:
             Unavailable: the job is left to the next server.
         """
-        return self._request_change(JobState.DRAINING, "drain")
+        return self._request_cancel_or_drain(JobState.DRAINING, "drain")
 
-    def _request_change(self, wish: JobState, what: str) -> JobState:
+    def _request_cancel_or_drain(self, wish: JobState, what: str) -> JobState:
         with self._lock:
             if self._suspended:
                 raise Unavailable(
@@ -263,15 +298,15 @@ class Job:
                 )
             self.state(wish)
             if wish is JobState.CANCELLING and not self._begun:
-                # Cancel the job here. While it waits for resources, nothing else would end it.
+                # Change the state here: the job still waits for resources, so no executor would report its end.
                 self.state(JobState.CANCELLED)
             handle = self._handle
             state = self.history.current.state
         if handle is not None:
-            self._pass_request_on(state, handle)
+            self._forward_request(state, handle)
         return self.history.current.state
 
-    def _pass_request_on(self, wish: JobState, handle: JobHandle) -> None:
+    def _forward_request(self, wish: JobState, handle: JobHandle) -> None:
         """Passes a client's request to the executor, if one exists."""
         wishes = {
             JobState.CANCELLING: (handle.cancel, "cancelled"),
@@ -298,7 +333,8 @@ class Job:
         return metrics if ended or handle is None else handle.metrics()
 
     def _collect_metrics(self) -> JobHandle | None:
-        """Stores the current metrics and series, and returns the handle that supplied them.
+        """Stores the job's current metrics and stage history, and returns the handle that supplied
+        this data.
 
         Used when a job ends, or when its handle arrives after the end.
         """
@@ -309,7 +345,7 @@ class Job:
         try:
             metrics = handle.metrics()
             series = (
-                thin_series(self.get_stage_series())
+                downsample_series(self.get_stage_series())
                 if isinstance(handle, JobObserver)
                 else self._series
             )

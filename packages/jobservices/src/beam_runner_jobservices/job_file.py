@@ -1,4 +1,4 @@
-"""The jobs of a server in an SQLite file, from which the next server continues."""
+"""Storage of a server's jobs in an SQLite file, from which the next server restores them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import attrs
 from beam_runner_model.errors import Unavailable
 from beam_runner_model.jobs import JobMessage, JobMetrics, JobSpec, JobState, StateEvent
 from beam_runner_model.observation import JobTimes, StageSeries
+from beam_runner_model.successions import Succession
 from beam_runner_storage.durable.commits import GroupCommitter
 from beam_runner_storage.durable.databases import (
     begin_transaction,
@@ -35,6 +36,7 @@ from beam_runner_jobservices.job_tables import (
     NO_JOB,
     SCHEMA,
     SERIES,
+    SUCCESSION,
     USER,
     compute_job_checksum,
     decode_artifacts,
@@ -59,7 +61,9 @@ FILE = "jobs.sqlite"
 LOCK = "jobs.lock"
 
 _USED = b"used\n"
-"""The content of the lock file once the folder has a list of jobs. Without a list, it marks the list as missing."""
+"""Content of the lock file after a list of jobs was created. If the list doesn't exist anymore,
+this content shows that the list was lost.
+"""
 
 
 class JobFile:
@@ -105,9 +109,9 @@ class JobFile:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the last change was begun and is missing, which the server logs.
+        """Whether the last change was started but not completed, which the server logs.
 
-        A missing change is no damage, because no client has seen it.
+        This isn't damage, because the server didn't confirm the change to any client.
         """
         return self._seals.is_unfinished
 
@@ -181,9 +185,12 @@ class JobFile:
         except (ValueError, TypeError) as error:
             raise DamagedData(format_exception(error)) from error
         if last is not None:
-            size = self._measure_job(job_id, options_json)
+            size = self._measure_finished_job_size(job_id, options_json)
             told = JobTimes(**json.loads(times))
-            return FinishedJobSummary(job_id, job_name, options, preparation_id, last, told, size)
+            known = (job_id, job_name, options, preparation_id, last, told, size)
+            if told.program_kept_until is None:
+                return FinishedJobSummary(*known)
+            return FinishedJobSummary(*known, owner, decode_artifacts(artifacts))
         entries, has_all_messages = read_entries(connection, job_id)
         if not has_all_messages:
             self._damage.append(f"messages of job {job_id} in {self._path} are missing or damaged")
@@ -202,7 +209,9 @@ class JobFile:
         errors = make_record(JobErrors, self._read_note(job_id, ERRORS) or {})
         told = (self._read_note(job_id, SERIES) or {}).get("series", ())
         series = tuple(make_record(StageSeries, one) for one in told)
-        return UnfinishedJob(spec, preparation_id, owner, entries, bool(taken_on), errors, series)
+        succession = make_record(Succession, self._read_note(job_id, SUCCESSION) or {})
+        notes = (errors, series, succession)
+        return UnfinishedJob(spec, preparation_id, owner, entries, bool(taken_on), *notes)
 
     def _read_note(self, job_id: str, kind: str) -> Any:
         """Returns a note of a job; None if the note is missing, or damaged, which the server logs."""
@@ -212,7 +221,7 @@ class JobFile:
             self._damage.append(f"the {kind} of job {job_id} in {self._path} are damaged")
             return None
 
-    def _measure_job(self, job_id: str, options_json: str) -> int:
+    def _measure_finished_job_size(self, job_id: str, options_json: str) -> int:
         """Returns the approximate stored size of a finished job in bytes."""
         (size,) = self._connection.execute(
             "SELECT length(content) FROM contents WHERE job_id = ?", (job_id,)
@@ -297,11 +306,17 @@ class JobFile:
         self._last_message_ids[job_id] = last
 
     def put_series(self, job_id: str, series: Sequence[StageSeries]) -> None:
+        self._put_note(job_id, SERIES, {"series": series})
+
+    def put_succession(self, job_id: str, succession: Succession) -> None:
+        self._put_note(job_id, SUCCESSION, succession)
+
+    def _put_note(self, job_id: str, kind: str, note: Any) -> None:
 
         def write_rows(connection: sqlite3.Connection, _: Change) -> None:
             running = "SELECT 1 FROM jobs WHERE job_id = ? AND end IS NULL"
             if connection.execute(running, (job_id,)).fetchone() is not None:
-                put_note(connection, job_id, SERIES, {"series": series})
+                put_note(connection, job_id, kind, note)
 
         with self._log_write_errors():
             self._commits.commit_without_sync(write_rows)
@@ -353,8 +368,8 @@ class JobFile:
         with self._log_write_errors():
             self._commits.commit_durably(write_rows)
 
-    def hurry(self) -> None:
-        """Stops the waits for a disk that accepts no writes, because the server is stopping."""
+    def stop_retries(self) -> None:
+        """Stops all waits for a full or unavailable disk, because the server is stopping."""
         self._commits.stop_retries()
 
     def close(self) -> None:
@@ -366,7 +381,7 @@ class JobFile:
 
     @contextmanager
     def _log_write_errors(self) -> Iterator[None]:
-        """Logs an error of a write, so that the server can go on."""
+        """Logs an error of a write within a ``with`` block, so that the server can continue."""
         try:
             yield
         except LogFailed as error:

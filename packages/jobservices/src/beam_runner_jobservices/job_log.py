@@ -1,4 +1,4 @@
-"""The log of a job as records, filtered by step, severity and text, and returned in parts, the latest first."""
+"""Queries of a job's log, by step, severity and text. The answer is a limited number of lines, the latest first."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def select_logs(messages: Iterable[JobMessage], query: LogQuery, dropped: int = 
     """Returns the part of a log that a query selects.
 
     Args:
-        dropped: the number of messages that were dropped before the first of the entries.
+        dropped: the number of older messages that the server no longer stores.
     """
     least = Importance.__members__.get(query.severity)
     wanted = query.text.lower()

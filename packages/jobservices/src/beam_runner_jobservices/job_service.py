@@ -17,12 +17,13 @@ from beam_runner_jobservices.errors import LimitExceeded
 from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.history import Entry, JobHistory
 from beam_runner_jobservices.job import Job
-from beam_runner_jobservices.metrics_answer import (
+from beam_runner_jobservices.metrics_response import (
     select_fitting_metrics,
     select_requested_metrics,
 )
 from beam_runner_jobservices.preparations import ClientConnection, Preparations
 from beam_runner_jobservices.registry import JobRegistry
+from beam_runner_jobservices.visible_jobs import OwnerLimit, VisibleJobs
 from beam_runner_jobservices.wire import jobs as wire
 from beam_runner_jobservices.wire.pipelines import decode_prepare_request
 
@@ -34,7 +35,8 @@ class JobService(JobServicer):
     the histories of jobs.
 
     `endpoint` is the `host:port` of the artifact services, which Prepare returns to clients.
-    `find_user_name` returns the name of the user who makes a call, from the metadata of the call.
+    `find_user_name` returns the name of the user who makes a call, from the metadata of the call,
+    and `find_owner_limit` the user to whose jobs the call is limited.
     """
 
     def __init__(
@@ -45,8 +47,10 @@ class JobService(JobServicer):
         endpoint: str,
         most_streams: int,
         find_user_name: Callable[[Iterable[Any]], str] = lambda metadata: "",
+        find_owner_limit: OwnerLimit = lambda metadata: None,
     ) -> None:
         self._find_user_name = find_user_name
+        self._visible = VisibleJobs(registry, find_owner_limit)
         self._preparations = preparations
         self._registry = registry
         self._options = options
@@ -71,19 +75,19 @@ class JobService(JobServicer):
 
     @answer_errors
     def GetJobs(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.encode_job_infos(job.info for job in self._registry.list_jobs())
+        return wire.encode_job_infos(job.info for job in self._visible.list_jobs(context))
 
     @answer_errors
     def GetState(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.encode_state_event(self._registry.get_job(request.job_id).current)
+        return wire.encode_state_event(self._visible.get_job(request.job_id, context).current)
 
     @answer_errors
     def GetPipeline(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.encode_pipeline(self._registry.get_job(request.job_id).pipeline())
+        return wire.encode_pipeline(self._visible.get_job(request.job_id, context).pipeline())
 
     @answer_errors
     def GetJobMetrics(self, request: Any, context: grpc.ServicerContext) -> Any:
-        metrics = self._registry.get_job(request.job_id).metrics()
+        metrics = self._visible.get_job(request.job_id, context).metrics()
         requested = select_requested_metrics(metrics, context.invocation_metadata())
         return wire.encode_metrics(select_fitting_metrics(requested))
 
@@ -93,22 +97,22 @@ class JobService(JobServicer):
 
     @answer_errors
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.encode_cancel_response(self._registry.get_job(request.job_id).cancel())
+        return wire.encode_cancel_response(self._visible.get_job(request.job_id, context).cancel())
 
     @answer_errors
     def Drain(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.encode_drain_response(self._registry.get_job(request.job_id).drain())
+        return wire.encode_drain_response(self._visible.get_job(request.job_id, context).drain())
 
     @answer_stream_errors
     def GetStateStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        job = self._registry.get_job(request.job_id)
+        job = self._visible.get_job(request.job_id, context)
         history = job.history
         for event in self._follow_entries(job, history, context, history.follow_states):
             yield wire.encode_state_event(event)
 
     @answer_stream_errors
     def GetMessageStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        job = self._registry.get_job(request.job_id)
+        job = self._visible.get_job(request.job_id, context)
         history = job.history
         for entry in self._follow_entries(job, history, context, history.follow_entries):
             yield wire.encode_entry(entry)
@@ -122,7 +126,7 @@ class JobService(JobServicer):
     ) -> Iterator[_Entry]:
         """Yields entries up to the terminal state, or until the client disconnects or the server stops."""
         with self._count_stream():
-            context.add_callback(history.wake_readers)
+            context.add_callback(history.wake_waiting_readers)
             for entry in entries(lambda: job.suspended or not context.is_active()):
                 yield entry
                 if isinstance(entry, StateEvent) and entry.state.is_terminal:

@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterable, Mapping
 
 import attrs
-from beam_runner_model.jobs import JobSpec, StagedArtifact
+from beam_runner_model.jobs import JobSpec, JobState, StagedArtifact, StateEvent
 from beam_runner_urns import options as option_urns
 
 from beam_runner_jobservices.preparations import Preparation
+from beam_runner_jobservices.recorder import UnfinishedJob
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.wire.pipelines import PrepareRequest, replace_dependencies
 
 
 def make_job_id(request: PrepareRequest) -> str:
+    """Returns a new id for a prepared job."""
+    return choose_job_id(_find_job_name(request))
+
+
+def choose_job_id(job_name: str) -> str:
     """Returns a new id, which begins with the job's name."""
-    readable = re.sub(r"[^a-z0-9]+", "-", _find_job_name(request).lower()).strip("-")
+    readable = re.sub(r"[^a-z0-9]+", "-", job_name.lower()).strip("-")
     return f"{readable[:40] or 'job'}-{secrets.token_hex(4)}"
 
 
-def make_job_spec(
-    job_id: str, preparation: Preparation, retrieval_endpoint: str, user: str
-) -> JobSpec:
-    """Returns the specification of a prepared job whose artifacts are staged.
+def make_new_job(
+    job_id: str, preparation: Preparation, retrieval_endpoint: str, user: str, now: float
+) -> UnfinishedJob:
+    """Returns a prepared job whose artifacts are staged, as the server records it.
 
     Raises:
         NotReady: see `Preparation.artifacts`.
     """
     request = preparation.request
-    return JobSpec(
+    spec = JobSpec(
         job_id=job_id,
         job_name=_find_job_name(request),
         pipeline=replace_dependencies(request.pipeline, preparation.staged),
@@ -39,6 +46,8 @@ def make_job_spec(
         retrieval_endpoint=retrieval_endpoint,
         user=user,
     )
+    begin = StateEvent(JobState.STOPPED, now)
+    return UnfinishedJob(spec, preparation.preparation_id, preparation.owner, (begin,))
 
 
 def _find_job_name(request: PrepareRequest) -> str:
@@ -49,9 +58,14 @@ def _find_job_name(request: PrepareRequest) -> str:
     return named if isinstance(named, str) and named else request.job_name or "job"
 
 
+def list_hashes(artifacts: Mapping[str, Iterable[StagedArtifact]]) -> set[str]:
+    """Returns the hashes of artifacts, which are by environment id."""
+    return {artifact.sha256 for found in artifacts.values() for artifact in found}
+
+
 def locate_artifacts(spec: JobSpec, store: ArtifactStore) -> dict[str, tuple[StagedArtifact, ...]]:
-    """Returns the artifacts of a job with their paths on this server, which can differ from the paths
-    on an earlier server.
+    """Returns the artifacts of a job with their paths on this server. The paths can differ from the
+    paths on an earlier server.
     """
     return {
         environment_id: tuple(

@@ -1,8 +1,8 @@
-"""The tables of the job file, and the checksum of a job in them.
+"""Tables of the SQLite file with a server's jobs, and the checksum of a job's rows.
 
-Each job is one item of the file's seal. Its checksum covers everything that was durably recorded of
-the job. Small columns come first. Large data has a separate table, so that reading the list of jobs
-skips it.
+The file has a seal: a separate file with checksums, by which the server detects lost rows. The seal
+contains a checksum for each job, of all durable data of the job. Large data is in a separate table,
+so that the list of jobs can be read without it.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _TABLES = (
         job_id TEXT PRIMARY KEY, checksum INTEGER NOT NULL, content BLOB NOT NULL
     )
     """,
-    # Only for unfinished jobs. A state has the number of the last message before it. The origin of
-    # a message
-    # is its transform, worker and record as JSON, or NULL if the message has none of them.
+    # States and messages of unfinished jobs only. A state refers to the number of the last message
+    # before the state. The origin of a message is its transform, worker and record as JSON, or NULL
+    # if the message has none of them.
     """
     CREATE TABLE history (
         number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, time NOT NULL, state INTEGER,
@@ -60,7 +60,7 @@ _TABLES = (
     )
     """,
     "CREATE INDEX history_of_job ON history (job_id, number)",
-    # Only for unfinished jobs: the reports of a job apart from its history, as packed JSON.
+    # Only for unfinished jobs: reports of a job other than states and messages, as compressed JSON.
     """
     CREATE TABLE notes (
         job_id TEXT NOT NULL, kind TEXT NOT NULL, checksum INTEGER NOT NULL, content BLOB NOT NULL,
@@ -68,10 +68,11 @@ _TABLES = (
     )
     """,
 )
-ERRORS, SERIES, USER = "errors", "series", "user"
+ERRORS, SERIES, SUCCESSION, USER = "errors", "series", "succession", "user"
 IDENTITY = "job_id, preparation_id, job_name, options, owner, artifacts"
 _HISTORY = (
-    "SELECT state, checksum, time, message_id, importance, text, origin FROM history WHERE job_id = ?"
+    "SELECT state, checksum, time, message_id, importance, text, origin FROM history WHERE job_id "
+    "= ?"
     " ORDER BY number"
 )
 DROPPED_EACH = 1000
@@ -82,7 +83,7 @@ NO_JOB = -1
 
 
 def compute_job_checksum(connection: sqlite3.Connection, job_id: str) -> int:
-    """Returns the checksum of everything that was durably recorded of a job, from the current tables.
+    """Computes the checksum of all durable data of a job from the tables.
 
     Raises:
         DamagedData: a part of the job is missing.
@@ -105,7 +106,9 @@ def compute_job_checksum(connection: sqlite3.Connection, job_id: str) -> int:
 
 
 def update_seal(connection: sqlite3.Connection, change: Change, job_id: str) -> None:
-    """Updates the job's checksum in the seal, within the transaction that changes the job."""
+    """Updates the job's checksum in the seal (the checksum file), within the transaction that
+    changes the job.
+    """
     row = connection.execute("SELECT item FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
     if row is None:
         return
@@ -132,7 +135,9 @@ def read_content(connection: sqlite3.Connection, job_id: str) -> bytes | None:
 
 
 def put_note(connection: sqlite3.Connection, job_id: str, kind: str, note: Any) -> None:
-    """Stores a note of a kind for an unfinished job, and replaces the previous note of that kind."""
+    """Stores a note (such as the time series of stages) about an unfinished job, in place of the
+    previous note of the same kind.
+    """
     content = zlib.compress(encode_json(note), 1)
     connection.execute(
         "REPLACE INTO notes VALUES (?, ?, ?, ?)", (job_id, kind, zlib.crc32(content), content)
@@ -140,7 +145,7 @@ def put_note(connection: sqlite3.Connection, job_id: str, kind: str, note: Any) 
 
 
 def read_note(connection: sqlite3.Connection, job_id: str, kind: str) -> Any:
-    """Returns a job's last record of one kind that `put_note` stored, as a mapping; None if none exists.
+    """Returns the latest note of one kind about a job, as a mapping; None if none exists.
 
     Raises:
         DamagedData: the note differs from the stored note.
@@ -231,24 +236,28 @@ def read_entries(connection: sqlite3.Connection, job_id: str) -> tuple[tuple[Ent
         except (TypeError, ValueError, LookupError) as error:
             raise DamagedData(format_exception(error)) from error
     if not any(isinstance(entry, StateEvent) for entry in entries):
-        raise DamagedData("the state is missing")
+        raise DamagedData("the job's row has no state")
     return tuple(entries), whole and _are_messages_complete(numbers, told)
 
 
 def _decode_origin(text: str | None) -> tuple[str, str, MessageRecord]:
-    """Returns the origin that `_encode_origin` encoded."""
+    """Returns the transform, worker and record of a job message, which `_encode_origin` encoded."""
     transform, worker, *record = json.loads(text) if text else ("", "")
     return str(transform), str(worker), decode_record(record[0]) if record else None
 
 
 def _compute_message_checksum(content: tuple[Any, ...]) -> int:
-    """Returns the checksum of a message; it covers the origin only if the message has one."""
+    """Returns the checksum of a message. If the message has an origin, the checksum includes the
+    origin.
+    """
     known = content if content[-1] is not None else content[:-1]
     return zlib.crc32(repr(known).encode("utf-8", "replace"))
 
 
 def _are_messages_complete(numbers: list[int], told: int) -> bool:
-    """Returns whether the numbers of messages have no gap, and include the number that a state recorded."""
+    """Returns whether all messages are present: their numbers are consecutive, and include the
+    number that a later state refers to.
+    """
     if not numbers:
         return not told
     first, last = numbers[0], numbers[-1]
@@ -286,15 +295,21 @@ def decode_artifacts(text: str) -> dict[str, tuple[StagedArtifact, ...]]:
 def replace_by_archive(
     connection: sqlite3.Connection, job_id: str, user: str, archive: Archive
 ) -> int:
-    """Replaces the rows of a job that ends by its archive; returns the archive's size in bytes."""
+    """Replaces the table rows of an ending job by an archive of the job. Returns the archive's size
+    in bytes.
+    """
     states = [entry for entry in archive.entries if isinstance(entry, StateEvent)]
-    times = JobTimes.from_states(job_id, states, find_last_error(archive.entries), user)
+    times = JobTimes.from_states(
+        job_id, states, find_last_error(archive.entries), user, archive.succession
+    )
     connection.execute(
-        "UPDATE jobs SET end = ?, end_time = ?, times = ?, artifacts = '{}' WHERE job_id = ?",
+        "UPDATE jobs SET end = ?, end_time = ?, times = ?,"
+        " artifacts = CASE WHEN ? THEN artifacts ELSE '{}' END WHERE job_id = ?",
         (
             states[-1].state.value,
             states[-1].time,
             json.dumps(attrs.asdict(times, filter=_is_stored_field)),
+            times.program_kept_until is not None,
             job_id,
         ),
     )
@@ -305,12 +320,13 @@ def replace_by_archive(
     return len(packed)
 
 
+_LATER_FIELDS = frozenset({"user", "predecessor", "successor", "program_kept_until"})
 SCHEMA = DatabaseSchema(4, ";".join((*_TABLES, SEAL_TABLE)))
 
 
 def _is_stored_field(field: attrs.Attribute[object], value: object) -> bool:
     """Returns whether the server stores a field of `JobTimes`. The runner knows `kept_until`.
 
-    A job without a user is stored without the field, so that older versions can read it.
+    Empty fields that older versions don't know are omitted, so that those versions can read the job.
     """
-    return field.name != "kept_until" and (field.name != "user" or bool(value))
+    return field.name != "kept_until" and (field.name not in _LATER_FIELDS or bool(value))

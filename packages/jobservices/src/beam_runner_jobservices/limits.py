@@ -1,4 +1,4 @@
-"""Limits that keep one client, one job or one long-lived server from using all resources."""
+"""Limits of a job server, which prevent that one client, one job or old data uses all resources."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class ServerLimits:
             lifetime of prepared jobs that wait to be run. One job alone may have the size unpacked.
         staging_idle: the time for which a client that stages artifacts may be silent.
         ended_jobs: the number of finished jobs that the server remembers.
+        ended_seconds: the time for which the server remembers a finished job; None for no limit.
         ended_bytes, ended_bytes_in_memory: the approximate packed size of finished jobs, on disk if
             jobs outlive the server, otherwise in memory.
     """
@@ -36,5 +37,6 @@ class ServerLimits:
     preparation_ttl: float = 3600.0
     staging_idle: float = 300.0
     ended_jobs: int = 500
+    ended_seconds: float | None = None
     ended_bytes: int = 256 << 20
     ended_bytes_in_memory: int = 64 << 20

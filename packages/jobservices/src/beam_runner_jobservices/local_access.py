@@ -1,4 +1,6 @@
-"""Local access of programs that belong to a server, even if the server is guarded."""
+"""Access to a job server for programs of the same owner, such as the web interface, even if the
+server requires credentials.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from beam_runner_jobservices.users_file import UsersFile
 
 @attrs.frozen
 class LocalAccess:
-    """The address and credentials for a program of the server's owner that connects to the job server.
+    """Address and credentials by which a program of the server's owner connects to the job server.
 
     Attributes:
         address: the `host:port` that the server advertises to clients.

@@ -1,4 +1,4 @@
-"""The stored form of the records that messages of a job carry with their text."""
+"""Encoding of the machine-readable records that job messages contain in addition to their text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _MOST = 100
 
 
 def truncate_record(record: MessageRecord) -> MessageRecord:
-    """Returns a record with its texts truncated to 4 KiB of characters, and its lists to 100 items."""
+    """Returns a copy of a record. In the copy, texts have at most 4 KiB of characters, and lists
+    have at most 100 items.
+    """
     return None if record is None else _truncate_value(record)
 
 

@@ -1,4 +1,4 @@
-"""The right that each method of the server requires, and the check of every call."""
+"""Rights that a user needs for each gRPC method, and the check of every call."""
 
 from __future__ import annotations
 
@@ -28,18 +28,23 @@ METHOD_RIGHTS: Mapping[str, Right] = {
         }.items()
         for name in names
     },
+    # A savepoint requires a right to change jobs, because it writes files, and contains the job's state.
+    f"{_OBSERVATION}MakeSavepoint": Right.SUBMIT,
+    f"{_OBSERVATION}RollBack": Right.SUBMIT,
+    # A replay requires a right to change jobs, because it changes the job's results.
+    f"{_OBSERVATION}ReplayQuarantine": Right.SUBMIT,
     f"{_MODEL}.ArtifactStagingService/ReverseArtifactRetrievalService": Right.SUBMIT,
     f"{_MODEL}.ArtifactRetrievalService/ResolveArtifacts": Right.READ,
     f"{_MODEL}.ArtifactRetrievalService/GetArtifact": Right.READ,
 }
-"""The right that a method requires. All methods of the observation service require `read`. SDKs call
+"""The right that a method requires. All other methods of the observation service require `read`. SDKs call
 methods that aren't listed, such as DescribePipelineOptions, before a submission, so every user may call them.
 """
 
 
 def find_required_right(method: str) -> Right | None:
     """Returns the right that a method requires; None if every user may call it."""
-    return Right.READ if method.startswith(_OBSERVATION) else METHOD_RIGHTS.get(method)
+    return METHOD_RIGHTS.get(method, Right.READ if method.startswith(_OBSERVATION) else None)
 
 
 def find_calling_user(users: UsersFile, metadata: Iterable[Any]) -> User | None:
@@ -58,8 +63,8 @@ def describe_missing_right(user: User, right: Right, users: UsersFile) -> str:
 
 
 class RightsInterceptor(grpc.ServerInterceptor):
-    """An interceptor that refuses calls without a user's token, and calls beyond the user's rights,
-    before it reads a byte of their requests.
+    """gRPC interceptor that refuses calls without a user's token, and calls for which the user
+    lacks the right, before the server reads their requests.
     """
 
     def __init__(self, users: UsersFile) -> None:
@@ -79,14 +84,14 @@ class RightsInterceptor(grpc.ServerInterceptor):
 def _make_refusal(code: grpc.StatusCode, text: str) -> Any:
     """Returns a handler that refuses a call with a status.
 
-    The handler answers as a stream, whatever the method, because gRPC would first read the request
-    of a unary call.
+    The handler is a streaming handler for all methods, because gRPC would first read the request of
+    a unary call.
     """
 
-    def refuse(requests: Any, context: grpc.ServicerContext) -> Any:
+    def refuse_call(requests: Any, context: grpc.ServicerContext) -> Any:
         context.abort(code, text)
 
-    return grpc.stream_stream_rpc_method_handler(refuse)
+    return grpc.stream_stream_rpc_method_handler(refuse_call)
 
 
 REFUSED_TOKEN = _make_refusal(

@@ -38,7 +38,9 @@ MetricValue = int | float | Distribution | LatestValue | tuple[float, ...] | fro
 
 
 def decode_metric_value(info: MetricCell) -> MetricValue | None:
-    """Returns the value of a metric cell; None if its type is unknown or its payload is malformed."""
+    """Returns the value of a metric from its encoded payload; None if the metric's type is unknown,
+    or the payload is malformed.
+    """
     read = _READERS.get(info.type)
     if read is None:
         return None
@@ -72,7 +74,7 @@ class PayloadReader:
         (value,) = struct.unpack_from(">i", self._data, self._at)
         self._at += 4
         if not 0 <= value <= len(self._data):
-            raise IndexError("more items than bytes")
+            raise IndexError("an encoded metric has more items than bytes")
         return int(value)
 
     def read_bytes(self) -> bytes:
@@ -85,7 +87,7 @@ class PayloadReader:
         return piece
 
     @property
-    def is_over(self) -> bool:
+    def is_at_end(self) -> bool:
         """Returns whether the reader has reached the end."""
         return self._at == len(self._data)
 

@@ -1,4 +1,4 @@
-"""The JSON that carries the records of `beam_runner_model.observation`.
+"""JSON encoding of requests and answers of the observation service.
 
 The service `beam_runner.observation.v1.JobObservation` uses the same port as the Job API. Its
 requests and answers are JSON, so that neither side needs generated code. Readers ignore unknown
@@ -12,8 +12,12 @@ fields, and use defaults for missing fields. A server without the service answer
 | `GetErrors` | `{"job_id": ...}` | `JobErrors` |
 | `GetLogs` | `{"job_id": ..., "query": LogQuery}` | `LogAnswer` |
 | `GetStacks` | `{"job_id": ...}` | `{"stacks": [ThreadStack]}` |
+| `MakeSavepoint` | `{"job_id": ..., "url": ...}` | `Savepoint` |
+| `RollBack` | `{"job_id": ..., "request": RollbackRequest}` | `{"job_id": ...}` of the new job |
+| `ReplayQuarantine` | `{"job_id": ..., "url": ..., "expired": ...}` | `ReplayReport` |
 | `GetPages` | `{}` | `{"url": ...}`, empty without web pages |
 | `GetStory` | `{"job_id": ..., "bundle": ...}` | `BundleStory` |
+| `GetSuccession` | `{"job_id": ...}` | `Succession` |
 
 All times are wall-clock seconds since the epoch, and durations are seconds.
 """

@@ -1,12 +1,15 @@
-"""The gRPC service for reports beyond the Job API; see `observation`."""
+"""Observation service: a gRPC service for reports about jobs that the Job API doesn't have, and for
+savepoints, rollbacks and replays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
 import grpc
+from beam_runner_model.successions import RollbackRequest
 
 from beam_runner_jobservices.error_statuses import answer_errors
 from beam_runner_jobservices.errors import InvalidRequest, JobRejected
@@ -14,8 +17,15 @@ from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.job import Job
 from beam_runner_jobservices.job_log import LogQuery
 from beam_runner_jobservices.observation_json import SERVICE, decode_json, encode_json, make_record
-from beam_runner_jobservices.ports import JobObserver, StoryTeller
+from beam_runner_jobservices.ports import (
+    JobObserver,
+    QuarantineReplayer,
+    SavepointMaker,
+    StoryTeller,
+)
 from beam_runner_jobservices.registry import JobRegistry
+from beam_runner_jobservices.rollbacks import Rollbacks
+from beam_runner_jobservices.visible_jobs import OwnerLimit, VisibleJobs
 
 
 class ObservationService:
@@ -24,7 +34,11 @@ class ObservationService:
 
     `kept_until` returns the finished jobs whose state the runner stores, and the expiry times.
     `tell_story` returns the journal's records about a bundle, by the ids of the job and the bundle;
-    None without records. `pages` returns the URL of web pages about the jobs, or an empty text.
+    None without records. `make_savepoint` copies the state of a stream, `replay_quarantine` feeds
+    quarantined elements back into a job, and `rollbacks` replaces running jobs; None if the runner
+    can't. `pages` returns the URL of web pages about the jobs, or an empty text. `find_owner_limit`
+    returns the user to whose jobs a call is limited, and `find_user_name` the user who makes the
+    call.
     """
 
     def __init__(
@@ -32,11 +46,20 @@ class ObservationService:
         registry: JobRegistry,
         kept_until: Callable[[], Mapping[str, float]] = dict,
         tell_story: StoryTeller | None = None,
+        make_savepoint: SavepointMaker | None = None,
+        replay_quarantine: QuarantineReplayer | None = None,
+        rollbacks: Rollbacks | None = None,
         pages: Callable[[], str] = str,
+        find_owner_limit: OwnerLimit = lambda metadata: None,
+        find_user_name: Callable[[Iterable[Any]], str] = lambda metadata: "",
     ) -> None:
+        self._rollbacks = rollbacks
+        self._find_user_name = find_user_name
         self._pages = pages
-        self._registry = registry
+        self._visible = VisibleJobs(registry, find_owner_limit)
         self._tell_story = tell_story
+        self._make_savepoint = make_savepoint
+        self._replay_quarantine = replay_quarantine
         self._kept_until = kept_until
 
     def handlers(self) -> Any:
@@ -49,7 +72,11 @@ class ObservationService:
             "GetErrors": self.GetErrors,
             "GetLogs": self.GetLogs,
             "GetStory": self.GetStory,
+            "GetSuccession": self.GetSuccession,
             "GetPages": self.GetPages,
+            "MakeSavepoint": self.MakeSavepoint,
+            "ReplayQuarantine": self.ReplayQuarantine,
+            "RollBack": self.RollBack,
         }
         return grpc.method_handlers_generic_handler(
             SERVICE,
@@ -64,7 +91,7 @@ class ObservationService:
     @answer_errors
     def ListJobs(self, request: bytes, context: grpc.ServicerContext) -> Any:
         kept = self._kept_until()
-        times = (job.times() for job in self._registry.list_jobs())
+        times = (job.times() for job in self._visible.list_jobs(context))
         return {
             "jobs": [
                 attrs.evolve(one, kept_until=kept[one.job_id]) if one.job_id in kept else one
@@ -74,23 +101,23 @@ class ObservationService:
 
     @answer_errors
     def GetExecution(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return self._find_observer(request).execution()
+        return self._find_observer(request, context).get_execution()
 
     @answer_errors
     def GetSeries(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return {"series": self._find_job(request).get_stage_series()}
+        return {"series": self._find_job(request, context).get_stage_series()}
 
     @answer_errors
     def GetStacks(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return {"stacks": self._find_observer(request).stacks()}
+        return {"stacks": self._find_observer(request, context).get_stacks()}
 
     @answer_errors
     def GetErrors(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        return self._find_job(request).history.collect_errors()
+        return self._find_job(request, context).history.collect_errors()
 
     @answer_errors
     def GetLogs(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        job = self._find_job(request)
+        job = self._find_job(request, context)
         asked = decode_json(request).get("query", {})
         if not isinstance(asked, Mapping):
             raise InvalidRequest("the query isn't a JSON object")
@@ -100,26 +127,65 @@ class ObservationService:
             raise InvalidRequest(f"the query is invalid: {error}") from error
 
     @answer_errors
+    def GetSuccession(self, request: bytes, context: grpc.ServicerContext) -> Any:
+        return self._find_job(request, context).succession
+
+    @answer_errors
     def GetPages(self, request: bytes, context: grpc.ServicerContext) -> Any:
         return {"url": self._pages()}
 
     @answer_errors
     def GetStory(self, request: bytes, context: grpc.ServicerContext) -> Any:
-        self._find_job(request)
+        self._find_job(request, context)
         asked = decode_json(request)
         bundle = asked.get("bundle")
         if not isinstance(bundle, int) or isinstance(bundle, bool):
             raise InvalidRequest("the bundle of the request isn't a number")
         if self._tell_story is None:
-            raise JobRejected("this runner has no journal of bundles")
+            raise JobRejected("this runner doesn't record the history of bundles")
         return self._tell_story(str(asked["job_id"]), bundle)
 
-    def _find_job(self, request: bytes) -> Job | FinishedJob:
+    @answer_errors
+    def MakeSavepoint(self, request: bytes, context: grpc.ServicerContext) -> Any:
+        job = self._find_job(request, context)
+        url = _read_url(decode_json(request))
+        if self._make_savepoint is None:
+            raise JobRejected("this runner doesn't support savepoints")
+        return self._make_savepoint(job.info, url)
+
+    @answer_errors
+    def RollBack(self, request: bytes, context: grpc.ServicerContext) -> Any:
+        job = self._find_job(request, context)
+        if self._rollbacks is None:
+            raise JobRejected("this runner can't replace running jobs")
+        try:
+            asked = make_record(RollbackRequest, decode_json(request).get("request", {}))
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            raise InvalidRequest(f"the request of the rollback is invalid: {error}") from error
+        user = self._find_user_name(context.invocation_metadata())
+        return {"job_id": self._rollbacks.begin_rollback(job, asked, user)}
+
+    @answer_errors
+    def ReplayQuarantine(self, request: bytes, context: grpc.ServicerContext) -> Any:
+        job = self._find_job(request, context)
+        asked = decode_json(request)
+        if self._replay_quarantine is None:
+            raise JobRejected("this runner has no quarantine")
+        return self._replay_quarantine(job.info, _read_url(asked), asked.get("expired") is True)
+
+    def _find_job(self, request: bytes, context: grpc.ServicerContext) -> Job | FinishedJob:
         try:
             job_id = str(decode_json(request)["job_id"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidRequest("the request isn't a JSON object with a job_id") from error
-        return self._registry.get_job(job_id)
+        return self._visible.get_job(job_id, context)
 
-    def _find_observer(self, request: bytes) -> JobObserver:
-        return self._find_job(request).observer
+    def _find_observer(self, request: bytes, context: grpc.ServicerContext) -> JobObserver:
+        return self._find_job(request, context).observer
+
+
+def _read_url(asked: Mapping[str, Any]) -> str:
+    url = asked.get("url")
+    if not isinstance(url, str) or not url:
+        raise InvalidRequest("the request has no URL")
+    return url

@@ -5,11 +5,12 @@ A runner gives `JobServer` one `JobExecutor`. Any thread may call any method of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from beam_runner_model.jobs import (
     Importance,
+    JobInfo,
     JobMetrics,
     JobSpec,
     JobState,
@@ -17,15 +18,18 @@ from beam_runner_model.jobs import (
     MessageRecord,
 )
 from beam_runner_model.observation import Execution, StageSeries, ThreadStack
+from beam_runner_model.replays import ReplayReport
+from beam_runner_model.savepoints import Savepoint
 from beam_runner_model.stories import BundleStory
+from beam_runner_model.successions import RollbackRequest, Succession
 
 
 class JobHandle(Protocol):
     """A job that an executor has accepted."""
 
     def cancel(self) -> None:
-        """Requests the job's cancellation without waiting. Repeated calls, and calls after the job's
-        end, are allowed.
+        """Requests the job's cancellation, and returns immediately. Callers can repeat the call, and can
+        call it after the job's end.
 
         The job is then in state CANCELLING. The executor reports CANCELLED when no part of the job
         runs.
@@ -52,13 +56,13 @@ class JobHandle(Protocol):
 class JobObserver(Protocol):
     """An optional interface of a `JobHandle`, which reports the running bundles, stages and threads of its job."""
 
-    def execution(self) -> Execution:
+    def get_execution(self) -> Execution:
         """Returns the running bundles, failed bundles and waits of the job. Should take milliseconds."""
 
     def get_stage_series(self) -> tuple[StageSeries, ...]:
         """Returns the history of the job's stages over the last hour. Should take milliseconds."""
 
-    def stacks(self) -> tuple[ThreadStack, ...]:
+    def get_stacks(self) -> tuple[ThreadStack, ...]:
         """Returns the stacks of the threads of the job's worker processes.
 
         The call sends a request to each worker process and takes a few seconds at most. The result
@@ -71,9 +75,24 @@ StoryTeller: TypeAlias = Callable[[str, int], BundleStory]
 number. The job may be finished.
 """
 
+SavepointMaker: TypeAlias = Callable[[JobInfo, str], Savepoint]
+"""A function that copies the committed state of a stream to a URL, and returns when the copy is complete."""
+
+RollbackPlanner: TypeAlias = Callable[[JobInfo, JobSpec, RollbackRequest], Mapping[str, Any]]
+"""A function that returns the pipeline options for a rollback, in which the program of a replaced
+job replaces the running job. Its arguments are the running job and the replaced job. It raises
+`JobRejected` if the program can't run.
+"""
+
+QuarantineReplayer: TypeAlias = Callable[[JobInfo, str, bool], ReplayReport]
+"""A function that feeds the failed elements in the quarantine at a URL back into a running job. The
+last argument is whether to include elements whose windows have expired.
+"""
+
 
 class JobReporter(Protocol):
-    """The receiver of an executor's reports about one job. This package implements it.
+    """Interface by which an executor reports states and messages of one job. This package
+    implements it.
 
     A report never waits for readers. A server that stores its jobs writes states to the disk before
     the report returns.
@@ -112,12 +131,17 @@ class JobReporter(Protocol):
         After the terminal state, the server drops messages, because the streams have ended.
         """
 
+    def record_succession(self, change: Succession) -> None:
+        """Records the values that `change` sets: the jobs before and after the job, and its latest
+        comparison with another job. Does nothing after the terminal state.
+        """
+
     def log(self, lines: Iterable[MessageLine]) -> None:
         """Adds many lines, as `message` does, at a tenth of the cost of separate calls."""
 
 
 class JobExecutor(Protocol):
-    """Starter of jobs."""
+    """Interface that a runner implements: a callable that starts a job or rejects it."""
 
     def __call__(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         """Starts `job` and returns soon, because the client's Run call waits for this method.

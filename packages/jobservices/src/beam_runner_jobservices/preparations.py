@@ -1,8 +1,9 @@
-"""Prepared jobs, which wait for their artifacts and for Run, and expire without them.
+"""Prepared jobs: jobs between the client's Prepare and Run calls. They expire if the client doesn't
+call Run.
 
-The server always accepts one more job. If the prepared jobs exceed the limits, the server drops the
-oldest prepared jobs of the client that has the most. So no client can block other clients, and only
-a client that prepares too many jobs loses some of them.
+If the prepared jobs exceed the limits, the server accepts a new job anyway, and drops the oldest
+prepared jobs of the client with the most prepared jobs. So a client that prepares too many jobs
+can't block other clients.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import secrets
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import attrs
 from beam_runner_model.jobs import StagedArtifact
@@ -26,7 +28,7 @@ _GIVEN_UP_REMEMBERED = 10_000
 
 @attrs.frozen
 class ClientConnection:
-    """The client of a preparation: a host and a connection."""
+    """Client that prepared a job, identified by the client's host and connection."""
 
     host: str
     connection: str
@@ -39,7 +41,7 @@ class ClientConnection:
 
 @attrs.define(eq=False)
 class Preparation:
-    """A prepared job. `owner` is the name under which the store holds its artifacts."""
+    """Prepared job. `owner` is the name of the job's artifacts in the artifact store."""
 
     preparation_id: str
     staging_token: str = attrs.field(repr=False)
@@ -90,7 +92,7 @@ class Preparations:
         self._given_up: deque[str] = deque(maxlen=2 * _GIVEN_UP_REMEMBERED)
 
     def add_preparation(self, request: PrepareRequest, peer: ClientConnection) -> Preparation:
-        """Gives the job a preparation id and a staging token.
+        """Adds a prepared job. Returns the preparation id and the staging token of the job.
 
         Raises:
             LimitExceeded: the job alone exceeds the limit for all preparations.
@@ -114,7 +116,7 @@ class Preparations:
             self._by_token[preparation.staging_token] = preparation
             self._bytes += request.held
             while self._exceeds_limits():
-                given_up.append(self._discard_one())
+                given_up.append(self._discard_preparation())
         for one in given_up:
             self._store.release_files(one.owner)
         return preparation
@@ -125,7 +127,7 @@ class Preparations:
             or self._bytes > self._limits.preparation_bytes
         )
 
-    def _discard_one(self) -> Preparation:
+    def _discard_preparation(self) -> Preparation:
         """Removes the least recently used preparation of the busiest connection of the busiest host."""
         share = self._limits.preparation_bytes / self._limits.preparations
         hosts: Counter[str] = Counter()
@@ -151,7 +153,7 @@ class Preparations:
                 " job again, and run it before other jobs"
             )
 
-    def find_by_token(self, staging_token: str) -> Preparation:
+    def find_preparation_by_token(self, staging_token: str) -> Preparation:
         """Returns the preparation of a staging token.
 
         Raises:
@@ -167,11 +169,12 @@ class Preparations:
         return preparation
 
     def renew(self, preparation: Preparation) -> None:
-        """Marks the preparation as used, so that it doesn't expire yet."""
+        """Records that a client uses the preparation, so that the preparation doesn't expire yet."""
         preparation.last_use = self._clock()
 
-    def set_staged(self, preparation: Preparation, owner: str, staged: Staged) -> None:
-        """Records the staged files of the dependencies, which `owner` holds from now on.
+    def set_staged_artifacts(self, preparation: Preparation, owner: str, staged: Staged) -> None:
+        """Records the staged files of the job's dependencies. `owner` is their owner in the
+        artifact store.
 
         If a client stages again, the new files replace the previous files.
 
@@ -189,8 +192,14 @@ class Preparations:
             preparation.last_use = self._clock()
         self._store.release_files(replaced)
 
+    def find_options(self, preparation_id: str) -> Mapping[str, Any]:
+        """Returns the pipeline options of a prepared job; none if the preparation is unknown."""
+        with self._lock:
+            preparation = self._by_id.get(preparation_id)
+            return {} if preparation is None else preparation.request.options
+
     def take_preparation(self, preparation_id: str) -> Preparation:
-        """Removes and returns the preparation, to run it. Its artifacts stay with its owner.
+        """Removes and returns a prepared job that will run now. Its artifacts stay in the store.
 
         Raises:
             NotFound: the preparation is unknown or has expired.
@@ -210,7 +219,9 @@ class Preparations:
         return preparation
 
     def remove_expired(self) -> int:
-        """Removes the expired preparations and their artifacts; returns their number."""
+        """Removes the expired preparations and their artifacts. Returns the number of removed
+        preparations.
+        """
         latest = self._clock() - self._limits.preparation_ttl
         with self._lock:
             expired = [item for item in self._by_id.values() if item.last_use < latest]

@@ -1,4 +1,4 @@
-"""Interface of a storage for jobs that outlives the server."""
+"""Interface of a job storage, from which a restarted server restores its jobs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
-from beam_runner_model.jobs import JobMessage, JobMetrics, JobSpec, StateEvent
+from beam_runner_model.jobs import (
+    JobMessage,
+    JobMetrics,
+    JobSpec,
+    StagedArtifact,
+    StateEvent,
+)
 from beam_runner_model.observation import JobTimes, StageSeries
+from beam_runner_model.successions import Succession
 
 from beam_runner_jobservices.archive import Archive, pack_archive, unpack_archive
 from beam_runner_jobservices.error_log import JobErrors
@@ -27,7 +34,6 @@ class UnfinishedJob:
         entries: its states and messages, oldest first.
         taken_on: whether an executor has accepted the job.
         errors: the errors of messages that were dropped.
-        series: the history of its stages.
     """
 
     spec: JobSpec
@@ -37,6 +43,7 @@ class UnfinishedJob:
     taken_on: bool = False
     errors: JobErrors = attrs.field(factory=JobErrors)
     series: tuple[StageSeries, ...] = ()
+    succession: Succession = attrs.field(factory=Succession)
 
 
 def _pack_options(options: Mapping[str, Any]) -> bytes:
@@ -50,8 +57,9 @@ class FinishedJobSummary:
     Attributes:
         preparation_id: the id that the job was run with.
         last: its terminal state.
-        times: the times of its states.
         size: its approximate stored size in bytes.
+        owner: the name that holds its artifacts, if the server stored a program for a rollback.
+        artifacts: its artifacts by environment id, if the server stored a program for a rollback.
     """
 
     job_id: str
@@ -61,6 +69,8 @@ class FinishedJobSummary:
     last: StateEvent
     times: JobTimes
     size: int
+    owner: str = ""
+    artifacts: Mapping[str, tuple[StagedArtifact, ...]] = attrs.field(factory=dict, repr=False)
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -70,7 +80,7 @@ class FinishedJobSummary:
 
 
 class Recorder(Protocol):
-    """A storage for jobs. Thread-safe.
+    """Storage of jobs with their states and messages. Thread-safe.
 
     A method that can't store its data logs the error, except `add_job`, which raises. `mark_accepted`,
     `add_state` and `end_job` wait while a disk is full or a store is unavailable.
@@ -107,6 +117,9 @@ class Recorder(Protocol):
     def put_series(self, job_id: str, series: Sequence[StageSeries]) -> None:
         """Stores the history of the stages of an unfinished job."""
 
+    def put_succession(self, job_id: str, succession: Succession) -> None:
+        """Stores the jobs before and after an unfinished job."""
+
     def end_job(self, spec: JobSpec, archive: Archive) -> int | None:
         """Stores the terminal state, which is the last of the archive's entries; returns when that is
         durable.
@@ -131,7 +144,9 @@ class Recorder(Protocol):
 
 
 class InMemoryRecorder:
-    """A storage in memory: jobs live as long as the server, and finished jobs are packed. Implements `Recorder`."""
+    """Job storage in memory, for a server that doesn't resume jobs after a restart. Finished jobs
+    are compressed. Implements `Recorder`.
+    """
 
     def __init__(self) -> None:
         self._ended: dict[str, bytes] = {}
@@ -151,6 +166,8 @@ class InMemoryRecorder:
     ) -> None: ...
 
     def put_series(self, job_id: str, series: Sequence[StageSeries]) -> None: ...
+
+    def put_succession(self, job_id: str, succession: Succession) -> None: ...
 
     def end_job(self, spec: JobSpec, archive: Archive) -> int | None:
         packed = pack_archive(archive)

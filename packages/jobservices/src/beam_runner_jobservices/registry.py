@@ -1,4 +1,4 @@
-"""The jobs of a server, from Run until the server forgets them."""
+"""Registry of a server's jobs, from the Run call until the server removes them from the list of finished jobs."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import copy
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
 import attrs
 from beam_runner_model.errors import RunnerError, Unavailable
-from beam_runner_model.jobs import Importance, JobSpec, JobState, StateEvent
+from beam_runner_model.jobs import Importance, JobSpec, JobState
 from beam_runner_model.threads import start_helper_thread
 
+from beam_runner_jobservices.ended_jobs import EndedJob, EndedJobs
 from beam_runner_jobservices.error_log import ErrorLog
 from beam_runner_jobservices.errors import (
     ExecutorFailed,
@@ -30,17 +30,18 @@ from beam_runner_jobservices.job_specs import (
     find_missing_artifact,
     locate_artifacts,
     make_job_id,
-    make_job_spec,
+    make_new_job,
 )
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.ports import JobExecutor
-from beam_runner_jobservices.preparations import Preparation, Preparations
+from beam_runner_jobservices.preparations import Preparations
 from beam_runner_jobservices.recorder import (
     FinishedJobSummary,
     InMemoryRecorder,
     Recorder,
     UnfinishedJob,
 )
+from beam_runner_jobservices.retained_programs import RetainedPrograms
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.texts import format_exception
 from beam_runner_jobservices.user_queues import UserQueues
@@ -48,12 +49,13 @@ from beam_runner_jobservices.users import Quota
 from beam_runner_jobservices.wire.descriptions import read_step_names
 
 _RESUME_AGAIN_SECONDS = 5.0
+_STOPPING = "the job server is shutting down and accepts no jobs"
 _LOGGER = logging.getLogger(__name__)
 
 
 @attrs.frozen
 class _RunRequest:
-    """A requested Run; `answer` becomes the job's id or the error, the same for all callers."""
+    """Run call of a client. `answer` becomes the job's id or an error; repeated calls get the same answer."""
 
     preparation_id: str
     job_id: str
@@ -61,7 +63,7 @@ class _RunRequest:
 
 
 class JobRegistry:
-    """Registry that runs, finds and forgets jobs. Thread-safe.
+    """Registry of jobs, which starts, finds and removes jobs. Thread-safe.
 
     Lock order: take a job's lock before this lock, never after it.
     """
@@ -78,8 +80,7 @@ class JobRegistry:
     ) -> None:
         self._executor = executor
         self._store = store
-        self._preparations = preparations
-        self._recorder = recorder
+        self._preparations, self._recorder = preparations, recorder
         self._limits = limits
         self._clock = clock
         self._queues = queues or UserQueues(lambda user: Quota())
@@ -87,16 +88,14 @@ class JobRegistry:
         self._refused = threading.Event()
         self._starts: dict[str, _RunRequest] = {}
         self._jobs: dict[str, Job | FinishedJob] = {}
-        self._ended: deque[tuple[_RunRequest, int]] = deque()
-        self._ended_bytes = 0
-        in_memory = isinstance(recorder, InMemoryRecorder)
-        self._most_bytes = limits.ended_bytes_in_memory if in_memory else limits.ended_bytes
+        self._programs = RetainedPrograms(store, clock)
+        self._ended = EndedJobs(limits, in_memory=isinstance(recorder, InMemoryRecorder))
         self._unfinished: list[UnfinishedJob] = []
         self._waits_told: dict[str, str] = {}
 
     def run_job(self, preparation_id: str, retrieval_endpoint: str, user: str = "") -> str:
-        """Records the prepared job, and starts it or queues it behind other jobs of the user; returns
-        the job's id, which differs from the preparation's id.
+        """Records the prepared job. Starts the job, or queues it behind other jobs of the user.
+        Returns the job's id, which differs from the preparation's id.
 
         A repeated Run starts nothing and returns the answer to the first Run. So a client can
         repeat the call after its connection broke.
@@ -113,35 +112,48 @@ class JobRegistry:
             start = self._starts.get(preparation_id)
             if start is None:
                 if self._refused.is_set():
-                    raise Unavailable("the job server is shutting down and accepts no jobs")
-                self._queues.check_room(user)
+                    raise Unavailable(_STOPPING)
+                options = self._preparations.find_options(preparation_id)
+                self._queues.check_user_quota(user, options)
                 preparation = self._preparations.take_preparation(preparation_id)
                 start = _RunRequest(preparation_id, make_job_id(preparation.request), Future())
                 self._starts[preparation_id] = start
-                self._queues.add_job(user, start.job_id)
+                self._queues.add_job(user, start.job_id, options)
         if preparation is not None:
-            try:
-                self._record_and_start(start, preparation, retrieval_endpoint, user)
-            except BaseException as error:
-                self._leave_queue(start.job_id)
-                # Drop the traceback of the error and the objects that it refers to, because the
-                # error stays in memory as long as the job.
-                start.answer.set_exception(strip_traceback(error))
-            else:
-                start.answer.set_result(start.job_id)
+            taken, now = preparation, self._clock()
+            self._start_job(
+                start, lambda: make_new_job(start.job_id, taken, retrieval_endpoint, user, now)
+            )
         if refusal := start.answer.exception():
             raise copy.copy(refusal)
         return start.answer.result()
 
-    def _record_and_start(
-        self, start: _RunRequest, preparation: Preparation, retrieval_endpoint: str, user: str
-    ) -> None:
-        kept = UnfinishedJob(
-            make_job_spec(start.job_id, preparation, retrieval_endpoint, user),
-            start.preparation_id,
-            preparation.owner,
-            (StateEvent(JobState.STOPPED, self._clock()),),
-        )
+    def run_retained_job(self, kept: UnfinishedJob) -> str:
+        """Records and starts a job whose artifacts the store has; returns the job's id.
+
+        Raises the errors of `run_job`.
+        """
+        start = _RunRequest(kept.preparation_id, kept.spec.job_id, Future())
+        with self._lock:
+            if self._refused.is_set():
+                raise Unavailable(_STOPPING)
+            self._starts[start.preparation_id] = start
+            self._queues.add_job(kept.spec.user, start.job_id, kept.spec.options)
+        self._start_job(start, lambda: kept)
+        return start.answer.result()
+
+    def _start_job(self, start: _RunRequest, make_job: Callable[[], UnfinishedJob]) -> None:
+        try:
+            self._record_and_start(start, make_job())
+        except BaseException as error:
+            self._release_queue_place(start.job_id)
+            # Remove the traceback, because the error stays in memory as long as the job, with all
+            # objects that the traceback refers to.
+            start.answer.set_exception(strip_traceback(error))
+        else:
+            start.answer.set_result(start.job_id)
+
+    def _record_and_start(self, start: _RunRequest, kept: UnfinishedJob) -> None:
         self._recorder.add_job(kept)
         job = self._create_job(kept, start)
         if self._queues.is_queued(start.job_id):
@@ -150,17 +162,17 @@ class JobRegistry:
             self._start_executor(job, kept.spec)
 
     def _wait_in_queue(self, job: Job, spec: JobSpec) -> None:
-        """Leaves a reserved job to `begin_waiting_jobs`."""
+        """Queues a job that exceeds its user's quota. `start_waiting_jobs` starts it later."""
         job.message(Importance.BASIC, self._queues.describe_wait(spec.job_id))
         self._queues.set_waiting(spec)
-        self.begin_waiting_jobs()
+        self.start_waiting_jobs()
 
-    def begin_waiting_jobs(self) -> None:
+    def start_waiting_jobs(self) -> None:
         """Starts the waiting jobs whose users may run more jobs, each in a thread."""
-        for spec in self._queues.begin_jobs():
-            start_helper_thread(partial(self._begin_waiting_job, spec), "beam-job-api-beginning")
+        for spec in self._queues.start_queued_jobs():
+            start_helper_thread(partial(self._start_waiting_job, spec), "beam-job-api-beginning")
 
-    def _begin_waiting_job(self, spec: JobSpec) -> None:
+    def _start_waiting_job(self, spec: JobSpec) -> None:
         job = self.get_job(spec.job_id)
         if isinstance(job, FinishedJob) or job.suspended:
             return
@@ -171,10 +183,10 @@ class JobRegistry:
         except RunnerError as error:
             _LOGGER.warning("Can't start a job that waited: %s", error)
 
-    def _leave_queue(self, job_id: str) -> None:
-        """Gives the place of a job to the next job of its user."""
+    def _release_queue_place(self, job_id: str) -> None:
+        """Releases the quota that an ended job used, so that the next job of the user can start."""
         self._queues.remove_job(job_id)
-        self.begin_waiting_jobs()
+        self.start_waiting_jobs()
 
     def _create_job(self, kept: UnfinishedJob, start: _RunRequest) -> Job:
         errors = ErrorLog(lambda: read_step_names(kept.spec.pipeline), kept.errors)
@@ -182,9 +194,10 @@ class JobRegistry:
             kept.spec,
             JobHistory(self._limits, kept.entries, errors),
             kept.series,
+            kept.succession,
             recorder=self._recorder,
             clock=self._clock,
-            on_end=lambda: self._release_artifacts(start, kept.owner),
+            on_end=lambda: self._programs.end_job(start.job_id, kept.owner, job.succession),
             on_ended=lambda job: self._replace_by_summary(start, job),
         )
         with self._lock:
@@ -192,15 +205,15 @@ class JobRegistry:
         return job
 
     def _start_executor(self, job: Job, spec: JobSpec, *, restored: bool = False) -> None:
-        """Passes the job to the executor, unless a client has cancelled it; if the executor refuses,
-        the job is FAILED.
+        """Passes the job to the executor, unless a client has cancelled the job. A refused job is
+        FAILED.
 
-        If no resources exist for a restored job, the job is left to the next server.
+        If no resources exist for a restored job, the job stays unfinished for the next server.
         """
         if not job.mark_started():
             return
         try:
-            job.attach_handle(self._executor(spec, job))
+            job.set_executor_handle(self._executor(spec, job))
         except JobRejected as rejection:
             _LOGGER.info("job %s was rejected: %s", spec.job_id, rejection.reason)
             job.state(JobState.FAILED, rejection.reason)
@@ -218,8 +231,9 @@ class JobRegistry:
         if not spec.resumed:
             self._recorder.mark_accepted(spec.job_id)
 
-    def restore_jobs(self, jobs: Iterable[UnfinishedJob | FinishedJobSummary]) -> None:
+    def restore_jobs(self, jobs: Sequence[UnfinishedJob | FinishedJobSummary]) -> None:
         """Restores the jobs of an earlier server. Must be called before anything else."""
+        self._programs.restore_programs(jobs)
         ended: list[tuple[_RunRequest, FinishedJob]] = []
         for kept in jobs:
             job_id = kept.job_id if isinstance(kept, FinishedJobSummary) else kept.spec.job_id
@@ -235,7 +249,7 @@ class JobRegistry:
                 self._unfinished.append(kept)
         self._queues.restore_jobs(self._unfinished)
         for start, job in sorted(ended, key=lambda item: item[1].current.time):
-            self._add_finished_job(start, job.size)
+            self._add_finished_job(start, job.size, job.current.time)
 
     def resume_jobs(self, retrieval_endpoint: str) -> None:
         """Passes the restored unfinished jobs to the executor again.
@@ -245,8 +259,7 @@ class JobRegistry:
         It stops early after `refuse_new_jobs`, and leaves the other jobs to the next server.
         """
         while self._unfinished and not self._refused.is_set():
-            # Each job stays in the list until it is handled, so that an error can't leave a job
-            # stuck.
+            # Remove a job from the list only after it is handled, so that it is tried again after an error.
             for kept in tuple(self._unfinished):
                 if self._refused.is_set():
                     return
@@ -256,7 +269,7 @@ class JobRegistry:
                 self._refused.wait(_RESUME_AGAIN_SECONDS)
 
     def _resume_job(self, kept: UnfinishedJob, retrieval_endpoint: str) -> bool:
-        """Passes a job to the executor again; returns whether the job needs no further try."""
+        """Passes a job to the executor again. Returns False if another try is necessary."""
         job = self.get_job(kept.spec.job_id)
         if isinstance(job, FinishedJob) or job.current.state.is_terminal:
             return True
@@ -294,48 +307,34 @@ class JobRegistry:
             _LOGGER.warning("job %s can't resume yet: %s", job.spec.job_id, reason)
             job.message(Importance.WARNING, f"the job can't resume yet: {reason}")
 
-    def _release_artifacts(self, start: _RunRequest, owner: str) -> None:
-        """Releases the artifacts of a finished job."""
-        try:
-            self._store.release_files(owner)
-        except OSError:
-            _LOGGER.exception("job %s: can't remove the artifacts", start.job_id)
-
     def _replace_by_summary(self, start: _RunRequest, job: Job) -> None:
-        """Replaces a finished job in memory by its summary, and gives its place to the next job."""
-        size = job.kept_bytes
-        if size is not None:
-            info = job.info
-            ended = FinishedJobSummary(
-                info.job_id,
-                info.job_name,
-                info.options,
-                start.preparation_id,
-                job.current,
-                job.times(),
-                size,
-            )
+        """Replaces a finished job in memory by its summary, and starts the user's next queued job."""
+        keeps_program = self._programs.is_retained(start.job_id)
+        ended = job.summarize(start.preparation_id, keeps_program=keeps_program)
+        if ended is not None:
             with self._lock:
                 self._jobs[start.job_id] = FinishedJob(ended, self._recorder, self._limits)
-        self._add_finished_job(start, size or 0)
-        self._leave_queue(start.job_id)
+        self._add_finished_job(start, job.kept_bytes or 0, job.current.time)
+        self._release_queue_place(start.job_id)
 
-    def _add_finished_job(self, start: _RunRequest, size: int) -> None:
-        """Notes the end of a job, and forgets the oldest finished jobs beyond the limits."""
-        forgotten = []
+    def _add_finished_job(self, start: _RunRequest, size: int, ended: float) -> None:
+        """Records the end of a job, and removes finished jobs that exceed the limits."""
         with self._lock:
-            self._ended.append((start, size))
-            self._ended_bytes += size
-            while len(self._ended) > 1 and (
-                len(self._ended) > self._limits.ended_jobs or self._ended_bytes > self._most_bytes
-            ):
-                oldest, its_size = self._ended.popleft()
-                self._ended_bytes -= its_size
-                del self._jobs[oldest.job_id]
-                del self._starts[oldest.preparation_id]
-                forgotten.append(oldest.job_id)
-        for job_id in forgotten:
-            self._recorder.delete_job(job_id)
+            self._ended.add_job(EndedJob(start.job_id, start.preparation_id, size, ended))
+        self.remove_excess_jobs()
+
+    def remove_excess_jobs(self) -> None:
+        """Removes finished jobs that exceed the limits of number, size and age, and programs whose
+        retention time is over.
+        """
+        self._programs.release_expired()
+        with self._lock:
+            forgotten = self._ended.take_excess_jobs(self._clock(), self._programs.is_retained)
+            for one in forgotten:
+                del self._jobs[one.job_id]
+                del self._starts[one.preparation_id]
+        for one in forgotten:
+            self._recorder.delete_job(one.job_id)
 
     def get_job(self, job_id: str) -> Job | FinishedJob:
         """Returns the job with this id.
@@ -371,7 +370,7 @@ class JobRegistry:
         )
 
     def drain_all(self) -> tuple[str, ...]:
-        """Drains every unfinished job; returns their ids."""
+        """Drains all unfinished jobs. Returns the ids of these jobs."""
         running = self._list_unfinished_jobs()
         for job in running:
             job.drain()

@@ -1,4 +1,5 @@
-"""A local relay to a guarded server, for clients that can't send a token or a certificate.
+"""Relay (local proxy) to a job server that requires credentials, for clients that can't send a
+token or a certificate.
 
     python -m beam_runner_jobservices.relay --to jobs.example.com:8099 --token-file token --tls
 
@@ -36,7 +37,8 @@ _NO_DEADLINE = 1e9
 
 
 class Relay:
-    """A relay that passes calls on to the server at `to` (`host:port`) with the credentials.
+    """Proxy that forwards all calls to the server at `to` (`host:port`), with the given
+    credentials.
 
     The relay is a context manager and serves until the context ends. `port` 0 selects a free port.
 
@@ -62,7 +64,7 @@ class Relay:
 
 
 class _RelayHandler(grpc.GenericRpcHandler):
-    """A generic handler for every method, which passes messages on as bytes."""
+    """gRPC handler for all methods, which forwards messages as bytes."""
 
     def __init__(self, channel: Any, address: str) -> None:
         self._channel = channel
@@ -71,7 +73,9 @@ class _RelayHandler(grpc.GenericRpcHandler):
     def service(self, details: Any) -> Any:
         method = details.method
 
-        def pass_on(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        def forward_messages(
+            requests: Iterator[bytes], context: grpc.ServicerContext
+        ) -> Iterator[bytes]:
             call = self._channel.stream_stream(method)(
                 requests, timeout=_compute_time_left(context), metadata=_select_metadata(context)
             )
@@ -83,7 +87,7 @@ class _RelayHandler(grpc.GenericRpcHandler):
                 context.abort(error.code(), error.details() or "")
 
         # In gRPC's wire protocol, a unary call is a stream of one message.
-        return grpc.stream_stream_rpc_method_handler(pass_on)
+        return grpc.stream_stream_rpc_method_handler(forward_messages)
 
     def _replace_staging_endpoint(self, answer: bytes) -> bytes:
         """Returns an answer to Prepare with the relay's address as the address for artifacts."""
@@ -110,7 +114,7 @@ def _select_metadata(context: grpc.ServicerContext) -> tuple[tuple[str, str | by
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Relays calls until it is interrupted; returns the exit code."""
+    """Relays calls until a signal interrupts the process. Returns the exit code."""
     flags = _make_parser().parse_args(arguments)
     try:
         with Relay(flags.to, read_credentials(flags), flags.port) as relay:

@@ -1,4 +1,4 @@
-"""Streams of a job server that continue after the server is lost and comes back."""
+"""Streams of states and messages that continue after the connection to the server was lost."""
 
 from __future__ import annotations
 
@@ -65,9 +65,10 @@ def follow_with_reconnects(
 class NewEntries:
     """Filter for the entries of a reopened stream that are new.
 
-    A reopened stream of messages begins at the start of the job, and one of states at the current
-    state. The filter recognizes states by their times, and messages by their ids, which increase on
-    servers of this package. If ids are not numbers, a message can be repeated.
+    A reopened stream of messages starts with the first message of the job; a reopened stream of
+    states starts with the current state. The filter recognizes states by their times, and messages
+    by their ids, which increase on servers of this package. If ids are not numbers, a message can
+    be repeated.
     """
 
     def __init__(self) -> None:

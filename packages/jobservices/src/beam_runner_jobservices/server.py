@@ -1,4 +1,4 @@
-"""The job server: all services on one port, in front of a runner's executor."""
+"""Job server: the gRPC services of the Job API on one port, which pass jobs to a runner's executor."""
 
 from __future__ import annotations
 
@@ -27,13 +27,21 @@ from beam_runner_jobservices.decoding import DecodingInterceptor
 from beam_runner_jobservices.guard import AccessGuard
 from beam_runner_jobservices.job_file import JobFile
 from beam_runner_jobservices.job_service import JobService
+from beam_runner_jobservices.job_specs import list_hashes
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.local_access import LocalAccess
 from beam_runner_jobservices.observation_service import ObservationService
-from beam_runner_jobservices.ports import JobExecutor, StoryTeller
+from beam_runner_jobservices.ports import (
+    JobExecutor,
+    QuarantineReplayer,
+    RollbackPlanner,
+    SavepointMaker,
+    StoryTeller,
+)
 from beam_runner_jobservices.preparations import Preparations
 from beam_runner_jobservices.recorder import FinishedJobSummary, InMemoryRecorder, UnfinishedJob
 from beam_runner_jobservices.registry import JobRegistry
+from beam_runner_jobservices.rollbacks import Rollbacks
 from beam_runner_jobservices.store import ArtifactStore, RemoteFiles
 from beam_runner_jobservices.threads import ThreadPerCall, start_retrying_thread
 from beam_runner_jobservices.user_queues import UserQueues
@@ -54,7 +62,7 @@ _STOPPING_LIMIT = 5.0
 
 @attrs.frozen
 class RemoteStorage:
-    """Storage that outlives the server's machine, for the list of jobs and their artifacts."""
+    """Remote storage for the list of jobs and their artifacts, so that a server on another machine can continue."""
 
     jobs: TransactionLog
     artifacts: RemoteFiles
@@ -78,10 +86,9 @@ class JobServer:
             server with the same `state_dir` and `artifacts_dir` shows the finished jobs, and passes
             the unfinished jobs to its executor again. Without `state_dir`, jobs end with the
             server.
-        elsewhere: storage for jobs and artifacts that outlives this machine. The folders are then
-            only for the lifetime of this server, and `state_dir` must be empty.
-        host, port: the address to listen on. `localhost` is IPv4 and IPv6; port 0 selects a free
-            port.
+        elsewhere: remote storage for jobs and artifacts. The folders then contain only temporary
+        data of this server, and `state_dir` must be empty. host, port: the address to listen on.
+        `localhost` is IPv4 and IPv6; port 0 selects a free port.
         options: the pipeline options that the runner understands in addition to Beam's own.
         advertised_host: the host name for clients and SDK harnesses; by default `host`, or the
             machine's name if `host` is a wildcard.
@@ -91,6 +98,11 @@ class JobServer:
         clock: returns wall-clock seconds since the epoch.
         kept_until: returns the finished jobs whose state the runner stores, and the expiry times.
         tell_story: returns the runner's records about a bundle; None without records.
+        make_savepoint: copies the state of a stream; None if the runner can't.
+        replay_quarantine: function that feeds quarantined elements back into a job; None if the
+            runner can't.
+        plan_rollback: returns the pipeline options of a rollback; None if the runner can't replace
+            jobs.
 
     Raises:
         AddressError: the server can't listen on the address, or isn't allowed to.
@@ -116,6 +128,9 @@ class JobServer:
         clock: Callable[[], float] = time.time,
         kept_until: Callable[[], Mapping[str, float]] = dict,
         tell_story: StoryTeller | None = None,
+        make_savepoint: SavepointMaker | None = None,
+        replay_quarantine: QuarantineReplayer | None = None,
+        plan_rollback: RollbackPlanner | None = None,
     ) -> None:
         limits = limits or ServerLimits()
         guard = guard or AccessGuard()
@@ -139,22 +154,18 @@ class JobServer:
             raise
         self._preparations = Preparations(self._store, limits, clock)
         recorder = self._file or InMemoryRecorder()
+        queues = UserQueues(guard.find_quota)
         self._registry = JobRegistry(
-            executor,
-            self._store,
-            self._preparations,
-            recorder,
-            limits,
-            clock,
-            UserQueues(guard.find_quota),
+            executor, self._store, self._preparations, recorder, limits, clock, queues
         )
         if self._file is not None:
             self._registry.restore_jobs(self._file.jobs)
         self._staging = StagingService(self._preparations, self._store, limits.staging_idle)
         self._pages = ""
-        observation = ObservationService(
-            self._registry, kept_until, tell_story, lambda: self._pages
-        )
+        rollbacks = Rollbacks(self._registry, self._store, plan_rollback, self.address, clock)
+        runner = (kept_until, tell_story, make_savepoint, replay_quarantine)
+        callers = (lambda: self._pages, guard.find_owner_limit, guard.find_user_name)
+        observation = ObservationService(self._registry, *runner, rollbacks, *callers)
         self._add_services(tuple(options), limits, guard, observation)
         self._period = min(limits.preparation_ttl, limits.staging_idle, 240.0) / 4
         self._stopping = threading.Event()
@@ -168,7 +179,7 @@ class JobServer:
             self.address,
             target,
             guard.local_token,
-            guard.asks,
+            guard.requires_credentials,
             self._set_pages,
             users=guard.users,
         )
@@ -190,6 +201,7 @@ class JobServer:
             self.address,
             limits.streams,
             guard.find_user_name,
+            guard.find_owner_limit,
         )
         retrieval = RetrievalService(self._store)
         add_job_service(jobs, self._server)
@@ -254,7 +266,7 @@ class JobServer:
         """
         self._registry.refuse_new_jobs()
         if self._file is not None:
-            self._file.hurry()
+            self._file.stop_retries()
             self._registry.record_series()
             left = self._registry.suspend_all()
         elif left := self.cancel_all(grace):
@@ -280,10 +292,11 @@ class JobServer:
         while not self._stopping.wait(self._period):
             try:
                 self._preparations.remove_expired()
-                self._staging.cancel_idle()
+                self._staging.cancel_idle_sessions()
                 self._registry.record_series()
+                self._registry.remove_excess_jobs()
                 # The file of users can give a user a larger quota.
-                self._registry.begin_waiting_jobs()
+                self._registry.start_waiting_jobs()
             except Exception:
                 _LOGGER.exception("Housekeeping failed; the server will retry")
 
@@ -321,9 +334,11 @@ def _open_folders(
 def _list_held_artifacts(jobs: Iterable[UnfinishedJob | FinishedJobSummary]) -> dict[str, set[str]]:
     """Returns the hashes of the artifacts that jobs still need, by owner."""
     return {
-        job.owner: {artifact.sha256 for found in job.spec.artifacts.values() for artifact in found}
+        job.owner: list_hashes(
+            job.spec.artifacts if isinstance(job, UnfinishedJob) else job.artifacts
+        )
         for job in jobs
-        if isinstance(job, UnfinishedJob)
+        if isinstance(job, UnfinishedJob) or job.owner
     }
 
 

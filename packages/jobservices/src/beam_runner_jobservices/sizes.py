@@ -1,6 +1,4 @@
-"""Limits of a pipeline's size. They are larger than hand-written pipelines, and smaller than pipelines
-that overload a server.
-"""
+"""Limits of a pipeline's size, which real pipelines don't reach, and which protect the server from overload."""
 
 from __future__ import annotations
 
@@ -41,7 +39,9 @@ class PipelineLimits:
 PIPELINE_LIMITS = PipelineLimits()
 
 
-def find_excesses(graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS) -> Iterator[str]:
+def find_exceeded_limits(
+    graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS
+) -> Iterator[str]:
     """Yields a description of each exceeded limit, with the size, the limit and the name of the
     transform or coder.
 
@@ -77,7 +77,9 @@ def find_excesses(graph: PipelineGraph, limits: PipelineLimits = PIPELINE_LIMITS
 
 
 def _find_deepest_node(parts: Mapping[str, Sequence[str]]) -> tuple[str, int]:
-    """Returns the node with the deepest nesting, and its number of levels, including itself."""
+    """Returns the most deeply nested node, and the number of levels down to this node, including
+    the node.
+    """
     levels: dict[str, int] = {}
     for node in TopologicalSorter(parts).static_order():
         levels[node] = 1 + max((levels[part] for part in parts.get(node, ())), default=0)

@@ -1,4 +1,4 @@
-"""The server's side of artifact staging, independent of gRPC.
+"""Server side of artifact staging (the upload of a job's files), independent of gRPC.
 
 The Job API reverses retrieval. The client opens a stream, sends its staging token, and then answers
 the server's requests to resolve and to get artifacts
@@ -103,7 +103,7 @@ def stage_artifacts(
     file_type: str,
     progress: Callable[[], None],
 ) -> Steps:
-    """Copies `dependencies` into `store`, held by `owner`.
+    """Copies the artifacts of `dependencies` from the client into `store`, for the job `owner`.
 
     The generator yields the next request to the client, or None if the last answer was only a part
     of the content. Its caller sends the client's next answer into the generator each time. The

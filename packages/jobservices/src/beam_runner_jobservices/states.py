@@ -1,9 +1,10 @@
-"""The lifecycle of a job, as a table of the states that may follow each state.
+"""Table of a job's states and the permitted transitions between them.
 
-    STOPPED -> STARTING -> RUNNING -> DONE | FAILED | CANCELLED | DRAINED
+    STOPPED -> STARTING -> RUNNING -> DONE | FAILED | CANCELLED | DRAINED | UPDATED
 
-CANCELLING and DRAINING come before the end if a client has requested it. A job enters exactly one
-terminal state.
+CANCELLING and DRAINING come before the end if a client has requested it. A job that another job
+replaces is UPDATED, even if the request to cancel or drain the job arrived too late. A job enters
+exactly one terminal state.
 """
 
 from __future__ import annotations
@@ -19,18 +20,23 @@ _S = JobState
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     _S.STOPPED: frozenset({_S.STARTING, _S.DRAINING, _S.CANCELLING, _S.FAILED}),
     _S.STARTING: frozenset(
-        {_S.RUNNING, _S.DRAINING, _S.CANCELLING, _S.DONE, _S.FAILED, _S.CANCELLED}
+        {_S.RUNNING, _S.DRAINING, _S.CANCELLING, _S.DONE, _S.FAILED, _S.CANCELLED, _S.UPDATED}
     ),
-    _S.RUNNING: frozenset({_S.DRAINING, _S.CANCELLING, _S.DONE, _S.FAILED, _S.CANCELLED}),
-    _S.DRAINING: frozenset({_S.CANCELLING, _S.DRAINED, _S.DONE, _S.FAILED, _S.CANCELLED}),
-    _S.CANCELLING: frozenset({_S.CANCELLED, _S.DONE, _S.FAILED, _S.DRAINED}),
+    _S.RUNNING: frozenset(
+        {_S.DRAINING, _S.CANCELLING, _S.DONE, _S.FAILED, _S.CANCELLED, _S.UPDATED}
+    ),
+    _S.DRAINING: frozenset(
+        {_S.CANCELLING, _S.DRAINED, _S.DONE, _S.FAILED, _S.CANCELLED, _S.UPDATED}
+    ),
+    _S.CANCELLING: frozenset({_S.CANCELLED, _S.DONE, _S.FAILED, _S.DRAINED, _S.UPDATED}),
     _S.DONE: frozenset(),
     _S.FAILED: frozenset(),
     _S.CANCELLED: frozenset(),
     _S.DRAINED: frozenset(),
+    _S.UPDATED: frozenset(),
 }
-"""The states that may follow each state. UPDATING and UPDATED are part of the protocol, but no job of
-this package enters them.
+"""The states that may follow each state. UPDATING is part of the protocol, but no job of this package
+enters it: clients of Beam's Python SDK fail with an error on this state.
 """
 
 OVERTAKEN: Mapping[JobState, frozenset[JobState]] = {
@@ -56,5 +62,6 @@ def should_enter_state(present: JobState, reported: JobState) -> bool:
         return True
     legal = ", ".join(sorted(state.name for state in TRANSITIONS[present]))
     raise IllegalTransition(
-        f"a job in state {present.name} can't become {reported.name}; legal next states: {legal or 'none'}"
+        f"a job in state {present.name} can't become {reported.name}; legal next states: "
+        f"{legal or 'none'}"
     )

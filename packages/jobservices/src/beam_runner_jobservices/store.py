@@ -1,5 +1,5 @@
-"""A store of files that are addressed by the hash of their content. The store retains a file as long
-as an owner holds it.
+"""Store of files. The name of a file is the hash of the file's content. The store keeps a file as
+long as the file has an owner, such as a job.
 
 Layout of the folder, which belongs to one store at a time (POSIX file lock):
 
@@ -44,7 +44,7 @@ class StoredFile:
 
 
 class RemoteFiles(Protocol):
-    """A remote store for copies of the files, which outlives this machine. Thread-safe.
+    """Remote store for copies of the artifact files, for a server on another machine. Thread-safe.
 
     Raises:
         Unavailable: raised by each method except `delete`, if the remote store doesn't answer or
@@ -52,7 +52,9 @@ class RemoteFiles(Protocol):
     """
 
     def put(self, sha256: str, file: Path) -> str:
-        """Stores a copy; returns its name, which is unique. The copy is durable when the method returns."""
+        """Stores a copy of a file under a unique name. Returns the name. The copy is durable when
+        the method returns.
+        """
 
     def fetch(self, name: str, target: Path) -> None:
         """Downloads a copy to `target`. The local file appears only when it is complete."""
@@ -89,7 +91,7 @@ class IncomingFile:
         return self._hash.hexdigest()
 
     def commit(self) -> StoredFile:
-        """Adds the file to the store, held by the owner.
+        """Adds the file to the store. The file stays at least until the owner releases it.
 
         Raises:
             Unavailable: the remote store doesn't accept a copy of the file.
@@ -99,7 +101,9 @@ class IncomingFile:
             os.fsync(self._file.fileno())
         self._file.close()
         copy = self._store._copy_to_remote(self._owner, self._path, self.sha256)
-        return self._store._adopt_file(self._owner, self._path, self.sha256, self._size, copy)
+        return self._store._move_file_to_store(
+            self._owner, self._path, self.sha256, self._size, copy
+        )
 
 
 class ArtifactStore:
@@ -163,7 +167,7 @@ class ArtifactStore:
     def _remove_unowned_files(self) -> None:
         """Removes the files without an owner."""
         if self._incoming.exists():
-            shutil.rmtree(self._incoming)
+            shutil.rmtree(self._incoming, ignore_errors=True)
         if not self._owners and self._complete.exists():
             shutil.rmtree(self._complete)
         for path in self._complete.glob("*/*"):
@@ -193,26 +197,30 @@ class ArtifactStore:
             path.unlink(missing_ok=True)
 
     def add_file(self, owner: str, data: bytes) -> StoredFile:
-        """Stores `data`, held by `owner`."""
+        """Stores `data` as a file. The file stays at least until `owner` releases it."""
         with self.open_incoming_file(owner) as file:
             file.write(data)
             return file.commit()
 
     def _copy_to_remote(self, owner: str, source: Path, sha256: str) -> str | None:
-        """Copies a file to the remote store before the store adopts it; returns the name of a new copy."""
+        """Copies a file to the remote store, before this store lists the file as its own. Returns
+        the name of the copy, or None without a new copy.
+        """
         if self._far is None:
             return None
         with self._mutex:
             if sha256 in self._owners:
-                # Make no second copy: the first owner of the file has copied it, and the copy stays
-                # as long as an owner holds the file.
+                # Don't copy the file again: the remote copy stays as long as the file has an owner.
                 self._add_owner(owner, sha256)
                 return None
         return self._far.put(sha256, source)
 
-    def _adopt_file(
+    def _move_file_to_store(
         self, owner: str, source: Path, sha256: str, size: int, copy: str | None
     ) -> StoredFile:
+        """Moves a received file into the store, unless the store already has a file with this content.
+        Registers the owner in both cases.
+        """
         target = self.get_path(sha256)
         superfluous = copy
         with self._mutex:
@@ -240,7 +248,7 @@ class ArtifactStore:
         self._held.setdefault(owner, set()).add(sha256)
 
     def get_path(self, sha256: str) -> Path:
-        """Returns the path of the file with this content, whether or not it exists.
+        """Returns the path for a file with this content, whether or not the file exists.
 
         Raises:
             NotFound: `sha256` is not a valid hash.
@@ -263,6 +271,13 @@ class ArtifactStore:
                 f"no artifact with sha256 {sha256}; the server removes artifacts when"
                 " their job ends"
             ) from None
+
+    def hold_files(self, owner: str, hashes: Iterable[str]) -> None:
+        """Adds an owner to files of the store. Skips files that the store doesn't have."""
+        with self._mutex:
+            for sha256 in hashes:
+                if sha256 in self._owners:
+                    self._add_owner(owner, sha256)
 
     def release_files(self, owner: str) -> None:
         """Releases the files that `owner` holds, and deletes the files that no other owner holds."""

@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 _STATUS_BYTES = 6_000
-"""The maximum size of a status text in bytes. gRPC percent-encodes it in HTTP/2 trailers, which
-clients accept up to 8 KiB in total.
+"""The maximum size of a status text in bytes. gRPC percent-encodes the text in HTTP/2 trailers.
+Clients accept up to 8 KiB of trailers in total.
 """
 
 
 def truncate_middle(text: str, limit: int) -> str:
-    """Returns `text` as valid Unicode; if it exceeds `limit`, its start, its end, and a note about the middle."""
+    """Returns `text` as valid Unicode. If the text is longer than `limit`, returns its start, a
+    note about the omitted middle, and its end.
+    """
     text = text.encode("utf-8", "replace").decode("utf-8")
     if len(text) <= limit:
         return text
@@ -21,7 +23,7 @@ def truncate_middle(text: str, limit: int) -> str:
 
 
 def fit_status_text(text: str) -> str:
-    """Returns `text`, shortened if a gRPC status can't carry it."""
+    """Returns `text`, shortened if the text is too long for a gRPC status."""
     limit = len(text)
     while len(quote(shortened := truncate_middle(text, limit))) > _STATUS_BYTES:
         limit = min(limit * 3 // 4, _STATUS_BYTES)

@@ -1,4 +1,4 @@
-"""Threads: one for each call, so that no call delays another one, and threads that run for long."""
+"""Threads of the server: a thread for each call, and background threads that are restarted after errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ThreadPerCall(Executor):
 
     A thread costs about 0.1 ms, which is little at the rate of Job API calls. A pool would have to
     be as large as the number of open streams. The gRPC server limits the number of calls. If the
-    system gives no more threads, a call waits until another one ends.
+    system can't start more threads, a call waits until another call ends.
     """
 
     def __init__(self, name: str) -> None:
@@ -68,7 +68,9 @@ class ThreadPerCall(Executor):
 
 
 def start_retrying_thread(work: Callable[[], None], name: str) -> threading.Thread:
-    """Starts a daemon thread that calls ``work``, and calls it again 1 s after it raises, until it returns."""
+    """Starts a daemon thread that calls ``work``. If ``work`` raises, the thread calls it again
+    after 1 s, until ``work`` returns.
+    """
 
     def run() -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Users of a server, as a file names them: their tokens, rights and quotas."""
+"""Parser of the file with a server's users: their tokens, rights and quotas."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from beam_runner_jobservices.errors import JobServicesError
 
 SHORTEST_TOKEN = 16
 _LONGEST_NAME = 100
-_KEYS = ("token", "token_sha256", "rights", "running_jobs", "waiting_jobs")
+_KEYS = ("token", "token_sha256", "rights", "jobs", "running_jobs", "waiting_jobs", "cores")
+_OWN, _ALL = "own", "all"
 
 
 class Right(enum.StrEnum):
-    """A right of a user, which covers all jobs of the server."""
+    """A right of a user, which covers all jobs of the server or the user's own jobs."""
 
     SUBMIT = "submit"
     READ = "read"
@@ -29,20 +30,29 @@ class Right(enum.StrEnum):
 
 @attrs.frozen
 class Quota:
-    """The largest numbers of running and of waiting jobs; None is without limit."""
+    """The largest numbers of running jobs, waiting jobs and cores; None is without limit.
+
+    The running jobs share the cores.
+    """
 
     running: int | None = None
     waiting: int | None = None
+    cores: int | None = None
 
 
 @attrs.frozen
 class User:
-    """A user with rights and a quota, and the SHA-256 hash of the user's token."""
+    """User of the server: rights, quota, and the SHA-256 hash of the user's token.
+
+    Attributes:
+        sees_all_jobs: whether the rights cover all jobs of the server, and not only the user's own jobs.
+    """
 
     name: str
     rights: frozenset[Right]
     token_sha256: bytes = attrs.field(repr=False)
     quota: Quota = attrs.field(factory=Quota)
+    sees_all_jobs: bool = True
 
 
 def is_valid_token(token: str) -> bool:
@@ -56,7 +66,7 @@ def hash_token(token: str) -> bytes:
 
 
 def parse_users(path: Path, content: bytes) -> tuple[User, ...]:
-    """Returns the users of a file, which is JSON if its name ends with `.json`, and TOML otherwise.
+    """Reads the users from a file: JSON if the file's name ends with `.json`, otherwise TOML.
 
     Raises:
         JobServicesError: the content is malformed. The text has no token.
@@ -102,20 +112,31 @@ class _UserReader:
         if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
             raise self._make_error(f"expected a name of 1 to {_LONGEST_NAME} printable characters")
         if not isinstance(self.table, Mapping):
-            raise self._make_error("expected a table")
+            raise self._make_error("expected a table (in JSON: an object)")
         for key in self.table:
             if key not in _KEYS:
                 raise self._make_error(f"unknown key {key!r}; the keys are {', '.join(_KEYS)}")
-        return User(name, self._read_rights(), self._read_token_hash(), self._read_quota())
+        jobs = self.table.get("jobs", _ALL)
+        if jobs not in (_OWN, _ALL):
+            raise self._make_error(f"`jobs` must be {_OWN!r} or {_ALL!r}")
+        return User(
+            name, self._read_rights(), self._read_token_hash(), self._read_quota(), jobs == _ALL
+        )
 
     def _read_quota(self) -> Quota:
         running, waiting = (
             self._read_number("running_jobs", 1),
             self._read_number("waiting_jobs", 0),
         )
+        cores = self._read_number("cores", 1)
+        if cores is not None:
+            # Each running job uses at least one core.
+            running = cores if running is None else running
+            if running > cores:
+                raise self._make_error("`running_jobs` must not exceed `cores`")
         if running is None and waiting is not None:
-            raise self._make_error("`waiting_jobs` needs `running_jobs`")
-        return Quota(running, waiting)
+            raise self._make_error("`waiting_jobs` needs `running_jobs` or `cores`")
+        return Quota(running, waiting, cores)
 
     def _read_number(self, key: str, least: int) -> int | None:
         number = self.table.get(key)
@@ -144,7 +165,11 @@ class _UserReader:
                     " as the output of `openssl rand -hex 32`"
                 )
             return hash_token(token)
-        if not isinstance(sha256, str) or not _is_valid(bytes.fromhex, sha256) or len(sha256) != 64:
+        if (
+            not isinstance(sha256, str)
+            or not _can_convert_text(bytes.fromhex, sha256)
+            or len(sha256) != 64
+        ):
             raise self._make_error("`token_sha256` must have 64 hexadecimal digits")
         return bytes.fromhex(sha256)
 
@@ -152,7 +177,7 @@ class _UserReader:
         return JobServicesError(f"{self.path}: user {self.name[:_LONGEST_NAME]!r}: {reason}")
 
 
-def _is_valid(convert: Callable[[str], object], text: str) -> bool:
+def _can_convert_text(convert: Callable[[str], object], text: str) -> bool:
     try:
         convert(text)
     except ValueError:

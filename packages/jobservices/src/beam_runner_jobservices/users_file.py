@@ -15,14 +15,14 @@ from beam_runner_jobservices.users import Quota, Right, User, hash_token, parse_
 _LOGGER = logging.getLogger(__name__)
 
 _Version = tuple[int, int, int]
-"""The modification time, size and number of a file, which differ between its versions."""
+"""Modification time, size and inode number of a file, by which a new version of the file is detected."""
 
 
 class UsersFile:
     """The users in a file. Thread-safe.
 
-    Each call uses the current file. If the current file can't be read or is malformed, the last
-    valid users stay, and the server logs one warning for each version of the file.
+    Each call uses the current content of the file. If the file can't be read or is malformed, the
+    last valid content stays in effect, and the server logs one warning per version of the file.
 
     Attributes:
         path: the path of the file.
@@ -37,11 +37,13 @@ class UsersFile:
         self.local_token = secrets.token_urlsafe(32)
         self._local = User("", frozenset(Right), hash_token(self.local_token))
         self._lock = threading.Lock()
-        self._version = self._find_version()
+        self._version = self._get_file_version()
         self._users = self._read_users()
 
     def find_user(self, token: str) -> User | None:
-        """Returns the user of a token, in a time that doesn't depend on the token; None if it is unknown."""
+        """Returns the user of a token; None if the token is unknown. The run time of this method
+        doesn't depend on the token.
+        """
         sha256 = hash_token(token)
         found = None
         for user in (self._local, *self._get_current_users()):
@@ -60,7 +62,7 @@ class UsersFile:
 
     def _get_current_users(self) -> tuple[User, ...]:
         with self._lock:
-            version = self._find_version()
+            version = self._get_file_version()
             if version != self._version:
                 self._version = version
                 try:
@@ -71,7 +73,7 @@ class UsersFile:
                     _LOGGER.info("read %s again: %d users", self.path, len(self._users))
             return self._users
 
-    def _find_version(self) -> _Version | None:
+    def _get_file_version(self) -> _Version | None:
         try:
             status = os.stat(self.path)
         except OSError:

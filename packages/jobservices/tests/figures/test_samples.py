@@ -36,7 +36,9 @@ from beam_runner_jobservices.figures.samples import URN, decode_samples, format_
         ),
     ],
 )
-def test_simple_coders_are_decoded(coder: Coder, words: str, element: object, text: str) -> None:
+def test_sample_bytes_of_simple_coders_are_decoded(
+    coder: Coder, words: str, element: object, text: str
+) -> None:
     assert format_sample(coder.get_impl().encode_nested(element), words) == text
 
 
@@ -49,7 +51,7 @@ def test_sample_bytes_of_any_kind_become_text(data: bytes, words: str) -> None:
     assert len(decode_samples(MetricCell(URN, URN, data, {}))) <= 10
 
 
-def test_custom_coder_bytes_are_not_decoded() -> None:
+def test_sample_bytes_of_custom_coder_are_not_decoded() -> None:
     assert format_sample(b"\x80\x04cos\nsystem\n", "pickled_python") == repr(
         b"\x80\x04cos\nsystem\n"
     )

@@ -18,7 +18,7 @@ from beam_runner_jobservices.figures import texts
         (0.5, "0.5"),
     ],
 )
-def test_numbers_are_formatted(value: float | None, shown: str) -> None:
+def test_large_numbers_are_formatted_with_units(value: float | None, shown: str) -> None:
     assert texts.format_count(value) == shown
 
 
@@ -34,11 +34,11 @@ def test_numbers_are_formatted(value: float | None, shown: str) -> None:
         (None, "–"),
     ],
 )
-def test_durations_are_formatted(seconds: float | None, shown: str) -> None:
+def test_durations_are_formatted_with_units(seconds: float | None, shown: str) -> None:
     assert texts.format_duration(seconds) == shown
 
 
-def test_watermarks_at_ends_of_time_are_words() -> None:
+def test_watermarks_at_minimum_and_maximum_timestamp_are_formatted_as_words() -> None:
     assert texts.format_watermark(-9_223_372_036_854_775, 0) == "start"
     assert texts.format_watermark(9_223_372_036_854_775, 0) == "end"
     assert texts.format_watermark(9_223_371_950_454_775, 0) == "end"
@@ -46,7 +46,7 @@ def test_watermarks_at_ends_of_time_are_words() -> None:
 
 
 @given(st.text())
-def test_harmless_text_is_unchanged(text: str) -> None:
+def test_displayed_text_contains_no_control_characters(text: str) -> None:
     found = texts.sanitize_for_display(text)
     assert not any(ord(c) < 32 and c not in "\n\t" for c in found)
     assert not set(found) & set("\x1b\x7f\u202e\u2066\u200f")

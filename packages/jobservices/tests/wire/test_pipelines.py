@@ -47,19 +47,19 @@ def anyof(*environments):
     )
 
 
-def test_options_are_decoded_to_json():
+def test_pipeline_options_proto_is_decoded_to_json():
     options = {"beam:option:name:v1": "text", "n": 3, "deep": {"list": [1.5, True, None]}}
     decoded = decode_prepare_request(request(pipeline_proto(), **options))
     assert decoded.options == options
     assert json.loads(decoded.options_json) == options
 
 
-def test_options_that_json_cannot_represent_are_refused():
+def test_pipeline_options_that_json_cannot_represent_are_refused():
     with pytest.raises(InvalidRequest, match="options"):
         decode_prepare_request(request(pipeline_proto(), bad=math.nan))
 
 
-def test_unterminated_name_is_refused():
+def test_pipeline_option_with_unterminated_name_is_refused():
     named = request(pipeline_proto())
     named.job_name = "x" * 20_001
     with pytest.raises(InvalidRequest, match="name has 20001 characters; the maximum is 20000"):
@@ -71,7 +71,7 @@ def test_request_without_pipeline_is_refused():
         decode_prepare_request(job_api.PrepareJobRequest())
 
 
-def test_coders_and_side_inputs_in_payloads_are_references():
+def test_pipeline_references_include_coders_and_side_inputs_in_payloads():
     payload = runner_api.ParDoPayload(restriction_coder_id="restriction")
     payload.side_inputs["side"].access_pattern.urn = "beam:side_input:multimap:v1"
     payload.state_specs["bag"].bag_spec.element_coder_id = "element"
@@ -86,7 +86,7 @@ def test_coders_and_side_inputs_in_payloads_are_references():
     assert node.side_input_tags == ("side",)
 
 
-def test_invalid_payload_is_refused_by_transform_name():
+def test_invalid_transform_payload_is_refused_with_transform_name():
     pipeline = pipeline_proto()
     transform = pipeline.components.transforms["impulse"]
     transform.spec.urn = "beam:transform:pardo:v1"
@@ -95,7 +95,7 @@ def test_invalid_payload_is_refused_by_transform_name():
         read_pipeline_graph(pipeline)
 
 
-def test_dependencies_are_found_and_replaced_in_all_alternatives(tmp_path):
+def test_environment_dependencies_are_found_and_replaced_in_all_alternatives(tmp_path):
     file = file_artifact(tmp_path / "f", "../../etc/passwd", sha256="ab")
     plain = embedded(b"data")
     other = runner_api.ArtifactInformation(type_urn="beam:artifact:type:deferred:v1")
@@ -144,7 +144,7 @@ def test_endlessly_nested_environments_are_refused():
         decode_prepare_request(request(pipeline))
 
 
-def test_unreadable_alternative_is_refused_by_environment_name():
+def test_unreadable_environment_alternative_is_refused_with_environment_name():
     pipeline = pipeline_proto()
     environment = pipeline.components.environments["bad"]
     environment.urn = "beam:env:anyof:v1"

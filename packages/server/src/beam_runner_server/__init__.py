@@ -1,1 +1,1 @@
-"""The job server as a program: its command line, its components, and the conditions for its exit."""
+"""Job server as a program: its command line, its components, and its shutdown."""

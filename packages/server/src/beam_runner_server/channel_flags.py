@@ -20,7 +20,7 @@ from beam_runner_server import flag_values
 
 @attrs.frozen
 class ChannelSettings:
-    """The command line's settings of the channel between the server and executors.
+    """Address at which executors connect to the server, as the command line sets it.
 
     Attributes:
         host: the name or address to listen on; ``None`` uses the host of Spark's driver.
@@ -36,7 +36,8 @@ class ChannelSettings:
     def make_channel_place(
         self, master: str, driver: str, driver_binding: str, *, here: bool
     ) -> ChannelAddress:
-        """Returns the address of the channel.
+        """Returns the address at which the server listens for executors, and the address that
+        executors connect to.
 
         Args:
             master: Spark's master URL.
@@ -53,8 +54,9 @@ class ChannelSettings:
         name, port = self.advertised or (own or host, 0)
         if not here and is_loopback(name):
             raise ChannelError(
-                f"{master} runs bundles on other machines, for which {name} means"
-                " themselves: set a name under which they can reach this machine, by"
+                f"{master} runs bundles on other machines, but {name} is a loopback address, at "
+                "which they can't reach the server: set a name under which they can reach this "
+                "machine, by"
                 " --channel-host and --channel-advertise, or by"
                 " --spark-conf=spark.driver.host=..."
             )
@@ -66,30 +68,26 @@ def add_channel_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--channel-host",
         metavar="HOST",
-        help="host name or address at which the server listens for executors;"
-        " executors on other machines connect by TLS (default: the address of"
-        " Spark's driver, spark.driver.bindAddress or spark.driver.host; 127.0.0.1"
-        " if Spark runs on this machine)",
+        help="host name or address at which the server listens for executors (default:"
+        " spark.driver.bindAddress or spark.driver.host; 127.0.0.1 if Spark runs on this"
+        " machine)",
     )
     flag(
         "--channel-port",
         type=flag_values.parse_port,
         default=0,
         metavar="PORT",
-        help="port at which the server listens for executors; 0 picks a free port"
-        " (default: %(default)s)",
+        help="port for executors; 0 picks a free port (default: %(default)s)",
     )
     flag(
         "--channel-advertise",
         type=flag_values.parse_advertised_address,
         metavar="HOST[:PORT]",
-        help="host and port to which executors connect, if they differ from the"
-        " address at which the server listens; for example the name of a"
-        " Kubernetes service (default: the host above, or spark.driver.host if the"
-        " host is 0.0.0.0 or ::; and the port above)",
+        help="address to which executors connect, for example the name of a Kubernetes service"
+        " (default: the host and port above, with spark.driver.host for 0.0.0.0 or ::)",
     )
 
 
-def channel_settings(found: argparse.Namespace) -> ChannelSettings:
+def read_channel_settings(found: argparse.Namespace) -> ChannelSettings:
     """Returns the channel settings of the command line."""
     return ChannelSettings(found.channel_host, found.channel_port, found.channel_advertise)

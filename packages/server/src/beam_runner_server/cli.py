@@ -1,4 +1,4 @@
-"""The command of a server: starts the server, prints its address, and stops it cleanly.
+"""Command that runs a server: starts the server, prints its address, and stops it in order.
 
 Exit codes: 0 after a signal that stops the server, 1 if the server can't start or loses its
 workers, 2 for a wrong command line.
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None, program: Program | None = None)
 
     Args:
         arguments: the command line; None for the arguments of this process.
-        program: the command; None is ``beam-runner-jobserver``, a server on plain processes.
+        program: the command; None is ``beam-runner-jobserver``, a server without a cluster.
     """
     program = program or PlainProgram()
     given = sys.argv[1:] if arguments is None else arguments
@@ -59,7 +59,7 @@ def _run_server(settings: ServerSettings, name: str) -> int:
     try:
         server = _create_server(settings, say, signals.received)
     except _ServerStartError as error:
-        return say.failure(str(error))
+        return say.write_failure(str(error))
     if server is None:
         return 0
     signals.run_at_second_signal(server.kill)
@@ -70,7 +70,7 @@ def _run_server(settings: ServerSettings, name: str) -> int:
         server.placement.check()
     except (parent_watch.ParentAlreadyExited, Unavailable) as error:
         server.stop()
-        return say.failure(str(error))
+        return say.write_failure(str(error))
     server.serve()
     if settings.port_file is not None:
         _write_atomically(settings.port_file, server.address)
@@ -90,7 +90,7 @@ def _run_server(settings: ServerSettings, name: str) -> int:
     for extension in settings.extensions:
         extension.stop()
     server.stop()
-    return 0 if failure is None else say.failure(failure)
+    return 0 if failure is None else say.write_failure(failure)
 
 
 class _ServerStartError(Exception):
@@ -98,11 +98,11 @@ class _ServerStartError(Exception):
 
 
 class _StopSignals:
-    """The signals that stop the server: the first one sets ``received``, and the second one stops it
-    at once.
+    """Handler of the signals that stop the server. The first signal sets ``received``; the second
+    signal stops the server immediately.
 
-    If no terminal can have sent it, a second SIGINT stops the server at once only 10 s after the
-    first one. ``terminated`` says whether the first signal was SIGTERM.
+    A second SIGINT that isn't from a terminal counts only if it is sent more than 10 s after the
+    first. ``terminated`` is true if the first signal was SIGTERM.
     """
 
     def __init__(self, say: _ProgressWriter) -> None:
@@ -116,21 +116,23 @@ class _StopSignals:
             signal.signal(number, self._on_signal)
 
     def run_at_second_signal(self, action: Callable[[], None]) -> None:
-        """Makes a second signal run ``action`` and end the process."""
+        """Registers ``action``. If the process gets a second signal, ``action`` runs before the
+        process ends.
+        """
         self._hurry = action
 
     def stop_orphaned_process(self, reason: str) -> None:
-        """Sends SIGTERM to this process because its owner is gone, and a second SIGTERM after
-        `orphaned_hurry_seconds`.
+        """Sends SIGTERM to this process, because the parent process has exited. Sends a second
+        SIGTERM after `orphaned_hurry_seconds`.
         """
         log_detection(Detector.OWNER, f"the server's owner: {reason}")
-        self._say.progress(f"exits: {reason}")
+        self._say.write_progress(f"exits: {reason}")
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(LIMITS.orphaned_hurry_seconds)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _is_repeated_by_parent(self) -> bool:
-        """Returns whether a program has started this process and repeats SIGINT, as Beam's SDK does each second."""
+        """Returns whether a program has started this server and repeats SIGINT each second, as Beam's SDKs do."""
         return (
             not sys.stdout.isatty()
             and time.monotonic() - self._first < LIMITS.repeated_signal_seconds
@@ -141,7 +143,7 @@ class _StopSignals:
             self._first = time.monotonic()
             self.terminated = number == signal.SIGTERM
             self.received.set()
-            self._say.progress("is stopping")
+            self._say.write_progress("is stopping")
         elif number == signal.SIGINT and self._is_repeated_by_parent():
             return
         elif self._hurry is not None and not self._hurried:
@@ -154,10 +156,10 @@ class _StopSignals:
 def _create_server(
     settings: ServerSettings, say: _ProgressWriter, stopping: threading.Event
 ) -> RunnerServer | None:
-    """Returns a server that listens on its port; None if ``stopping`` is set while this process waits
-    as a standby server.
+    """Creates the server, which then listens on its port. Returns None if ``stopping`` is set while
+    this process waits as a standby server.
 
-    The function imports Beam, which takes seconds, while the platform starts.
+    The function imports Beam, which takes seconds, while Spark starts in parallel.
     """
     platform = settings.platform
     with logs.suppress_import_warnings():
@@ -181,14 +183,14 @@ def _create_bound_server(
         from beam_runner_server.job_server import RunnerServer
         from beam_runner_server.standby import wait_until_needed
 
-    settings.platform.fork_worker_template()
+    settings.platform.create_fork_server()
     try:
         if settings.standby:
             assert settings.state_dir is not None
-            say.progress("stands by until no other server uses its --state-dir")
+            say.write_progress("stands by until no other server uses its --state-dir")
             if not wait_until_needed(settings.state_dir, stopping):
                 return None
-            say.progress("takes over the state")
+            say.write_progress("takes over the state")
         server = RunnerServer(settings)
     except UnguardedAddress as error:
         raise _ServerStartError(
@@ -199,12 +201,14 @@ def _create_bound_server(
     for sentence in server.damage:
         log.warning("%s", sentence)
         if not log.isEnabledFor(logging.WARNING):
-            say.failure(sentence)
+            say.write_failure(sentence)
     return server
 
 
 def _start_server(server: RunnerServer, signals: _StopSignals) -> str | None:
-    """Starts the server in a thread, so that a signal can end the start; returns why it did not start."""
+    """Starts the server in a thread, so that a signal can interrupt the start. Returns the reason
+    if the server didn't start.
+    """
     failures: list[str] = []
 
     def run() -> None:
@@ -233,12 +237,12 @@ def _start_server(server: RunnerServer, signals: _StopSignals) -> str | None:
 def _wait_for_stop(
     server: RunnerServer, signals: _StopSignals, idle_limit: float | None
 ) -> str | None:
-    """Waits for a signal or the idle timeout; returns an error if the workers' platform ends first."""
+    """Waits for a signal or the idle timeout. Returns an error text if Spark or the worker processes end first."""
     busy = time.monotonic()
     while not signals.received.wait(LIMITS.placement_look_seconds):
         if not server.placement.is_alive:
             log_detection(Detector.PLACEMENT, "the placement")
-            return server.placement.loss
+            return server.placement.loss_message
         if server.state_failure is not None:
             return server.state_failure
         if idle_limit is None or server.has_jobs():
@@ -250,7 +254,7 @@ def _wait_for_stop(
 
 
 def _end_jobs(server: RunnerServer, wish: str | None) -> None:
-    """Cancels or drains the jobs as the flags say, before the server stops."""
+    """Cancels or drains all jobs before the server stops, depending on `wish`."""
     match wish:
         case "cancel":
             server.cancel_jobs()
@@ -271,18 +275,20 @@ class _ProgressWriter:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def failure(self, text: str) -> int:
+    def write_failure(self, text: str) -> int:
         """Writes an error; returns the exit code."""
         _write_to_stderr(f"{self._name}: {logs.escape_unprintable(text)}")
         return 1
 
-    def progress(self, text: str) -> None:
-        """Writes a progress message: the current activity of the command."""
+    def write_progress(self, text: str) -> None:
+        """Writes a message about the current activity of the command."""
         _write_to_stderr(f"{self._name} {text}")
 
 
 def _discard_stderr() -> None:
-    """Discards all later output to standard error, because libraries log long errors when processes are killed."""
+    """Discards all later output to standard error, because libraries write long errors when their
+    processes are killed.
+    """
     with open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), sys.stderr.fileno())
 

@@ -1,8 +1,7 @@
-"""Crash-loop guard: a job that crashes the server while it starts must not crash the next servers,
-too.
+"""Crash-loop guard: a job whose start crashes two servers isn't started by the next server.
 
-While the server translates a job, or recovers it from its journal, a file in the job's folder
-counts the starts. A server that crashes meanwhile leaves the file to the next one.
+While a server translates a job, or recovers a job from its journal, a file in the job's folder
+contains the number of starts. If the server crashes meanwhile, the next server finds this file.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ _SUDDEN_ENDS = 2
 
 @contextmanager
 def count_job_start(folder: Path) -> Iterator[None]:
-    """Counts a start of a job while it is in progress.
+    """Counts the start of a job, within a ``with`` block. The count is reset if the block ends
+    without a crash of the server.
 
     Args:
         folder: the job's folder, which is created if it doesn't exist.
@@ -32,7 +32,7 @@ def count_job_start(folder: Path) -> Iterator[None]:
         JobRejected: two servers have crashed while they started the job.
     """
     count = folder / _NAME
-    ends = _read_count(count)
+    ends = _read_start_count(count)
     if ends >= _SUDDEN_ENDS:
         count.unlink(missing_ok=True)
         raise JobRejected(
@@ -53,7 +53,7 @@ def count_job_start(folder: Path) -> Iterator[None]:
     count.unlink(missing_ok=True)
 
 
-def _read_count(count: Path) -> int:
+def _read_start_count(count: Path) -> int:
     try:
         return int(count.read_text())
     except (OSError, ValueError):
@@ -62,8 +62,8 @@ def _read_count(count: Path) -> int:
 
 @contextmanager
 def report_unavailable_storage(folder: Path) -> Iterator[None]:
-    """Raises errors of unavailable disks and stores as `Unavailable`, so that the server starts the
-    job later.
+    """Converts errors about unavailable disks and stores, within a ``with`` block, to
+    `Unavailable`, so that the server starts the job later.
 
     Args:
         folder: the folder of the jobs.

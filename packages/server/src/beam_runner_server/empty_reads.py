@@ -1,4 +1,6 @@
-"""Warnings for steps that read files and found nothing. Beam's SDKs don't report this, and the job is DONE."""
+"""Warnings about steps that read files and emitted no elements. Without a warning, such a job is
+DONE, and the user doesn't notice.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_model.jobs import Importance, JobMetrics, JobState, MessageLine, MessageRecord
+from beam_runner_model.successions import Succession
 from beam_runner_model.texts import truncate_text
 from beam_runner_planner.file_steps import FileStep
 from beam_runner_urns import metrics as metric_urns
@@ -15,15 +18,15 @@ _ZERO = b"\x00"
 
 
 class EmptyReadsReporter:
-    """Reporter of a job that adds a warning for each file read without an element before the job is
-    DONE.
+    """Reporter that, before a job becomes DONE, adds a warning for each step that read files and
+    emitted no elements.
 
     Implements `JobReporter`.
 
     Args:
         reporter: the reporter that receives all reports.
         reads: the steps to check.
-        metrics: returns the metrics of the job.
+        metrics: function that returns the metrics of the job.
         folder: the working directory of the workers.
     """
 
@@ -56,12 +59,15 @@ class EmptyReadsReporter:
     ) -> None:
         self._reporter.message(importance, text, transform, record)
 
+    def record_succession(self, change: Succession) -> None:
+        self._reporter.record_succession(change)
+
     def log(self, lines: Iterable[MessageLine]) -> None:
         self._reporter.log(lines)
 
 
 def describe_empty_reads(reads: Iterable[FileStep], metrics: JobMetrics, folder: str) -> list[str]:
-    """Returns a warning for each step that ran and emitted no element."""
+    """Returns a warning for each step that read files and emitted no elements."""
     counted = {
         info.labels.get(metric_urns.LABEL_PCOLLECTION)
         for info in metrics.committed

@@ -1,4 +1,4 @@
-"""The executor behind the Job API, which accepts new jobs and resumes jobs of an earlier server."""
+"""Executor of jobs: starts new jobs that the Job API receives, and resumes jobs of an earlier server."""
 
 from __future__ import annotations
 
@@ -6,41 +6,36 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import attrs
-from beam_runner_engine.scheduler.events import Start
+from beam_runner_driver.job.job import RunningJob
+from beam_runner_driver.lanes.slots import ClusterSlots, JobSlots
+from beam_runner_driver.lanes.user_cores import UserCores
+from beam_runner_driver.ledger.job_folder import JobFolder
+from beam_runner_driver.ledger.ledger import JobLedger
+from beam_runner_driver.ledger.recovery import recover_ledger
+from beam_runner_driver.ledger.settings import JobSettings
+from beam_runner_driver.ports import Placement
 from beam_runner_engine.scheduler.overtaking import WatermarkChecker
-from beam_runner_engine.scheduler.specs import Limits
-from beam_runner_jobservices.errors import InvalidRequest, JobRejected
+from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.ports import JobHandle, JobReporter
-from beam_runner_jobservices.wire.pipelines import check_pipeline
-from beam_runner_model.jobs import Importance, JobSpec
-from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
+from beam_runner_model.jobs import Importance, JobInfo, JobSpec, JobState
+from beam_runner_model.replays import ReplayReport
+from beam_runner_model.savepoints import Savepoint
+from beam_runner_model.successions import Succession
 from beam_runner_planner.file_steps import find_file_steps
 from beam_runner_planner.ignored_options import describe_ignored_options
-from beam_runner_planner.plan import JobPlan
-from beam_runner_planner.translate import plan_job
 from beam_runner_runtime.bundles.preflight import BundleRequirements
 from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.identity import make_identity
-from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer
-from beam_runner_runtime.clock import ProcessingClock
-from beam_runner_runtime.driver.job import RunningJob
-from beam_runner_runtime.driver.job_folder import JobFolder
-from beam_runner_runtime.driver.ledger import JobLedger
-from beam_runner_runtime.driver.ports import Placement
-from beam_runner_runtime.driver.recovery import recover_ledger
-from beam_runner_runtime.driver.scheduling import make_root_outputs
-from beam_runner_runtime.driver.settings import JobSettings
-from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
-from beam_runner_runtime.driver.tuning import RetrySettings, choose_job_tuning, set_retry_limits
-from beam_runner_runtime.job_options import BulkMode, InvalidOptionError, parse_runner_options
+from beam_runner_runtime.job_options import parse_runner_options
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_runner_runtime.tuning import TUNING
+from beam_runner_runtime.update_options import parse_update_options
 from beam_runner_storage.durable.folders import sync_folder
 from beam_runner_storage.journal.codec import RecordFormatError
 from beam_runner_storage.journal.journal import Journal
@@ -48,48 +43,31 @@ from beam_runner_storage.journal.store import JournalStore
 
 from beam_runner_server.crash_loop_guard import count_job_start, report_unavailable_storage
 from beam_runner_server.empty_reads import EmptyReadsReporter
-from beam_runner_server.job_folders import JobFolders
+from beam_runner_server.executor_settings import ExecutorSettings
+from beam_runner_server.job_plans import JobPlanner
 from beam_runner_server.loopback_check import find_loopback_address
+from beam_runner_server.option_checks import parse_options
+from beam_runner_server.quarantine_check import make_quarantine_settings
+from beam_runner_server.quarantine_replay import replay_quarantine
 from beam_runner_server.relative_paths import describe_relative_paths, find_reachable_folder
+from beam_runner_server.savepoints import Savepoints
+from beam_runner_server.shadow_programs import ShadowPrograms
+from beam_runner_server.shadow_runs import ShadowRuns
+from beam_runner_server.started_jobs import StartedJob
+from beam_runner_server.updates import JobUpdates, end_replaced_job
+from beam_runner_server.waiting_jobs import NeverStartedJob
 
 _PIECE = 1 << 20
 _LOGGER = logging.getLogger(__name__)
-
-
-@attrs.frozen
-class ExecutorSettings:
-    """Settings with which a server runs jobs.
-
-    Attributes:
-        folders: locations of the job files.
-        channel: address at which worker processes reach the server.
-        retries: retry limits of failed bundles, for jobs without an option for it.
-        hides_elements: whether errors omit the element that user code processed.
-        bulk: whether bounded work runs as sections in separate Spark jobs, for jobs without an
-            option for it.
-        on_cluster: whether worker processes run on other machines than the server.
-        checks_watermarks: whether a job fails if a watermark overtakes data.
-        keep_seconds: retention time in seconds for the state of a failed or cancelled stream; 0
-            retains no state.
-    """
-
-    folders: JobFolders
-    channel: ChannelAddress = attrs.field(factory=ChannelAddress)
-    retries: RetrySettings = attrs.field(factory=RetrySettings)
-    hides_elements: bool = False
-    bulk: BulkMode = BulkMode.AUTO
-    on_cluster: bool = False
-    checks_watermarks: bool = False
-    keep_seconds: float = 0.0
 
 
 class PlacedJobExecutor:
     """Executor that runs jobs on worker processes (``beam_runner_jobservices.ports.JobExecutor``).
 
     Args:
-        placement: the started placement of the workers.
-        store: the store of the jobs' journals.
-        settings: the settings for jobs.
+        placement: system that starts and stops the worker processes, after its start.
+        find_core_quota: returns the maximum number of cores of a user; None without a quota.
+        list_jobs: returns all jobs of the server, from which an update selects the job to replace.
 
     Raises:
         ChannelError: the server can't listen for worker processes.
@@ -100,18 +78,33 @@ class PlacedJobExecutor:
         placement: Placement,
         store: JournalStore,
         settings: ExecutorSettings,
+        find_core_quota: Callable[[str], int | None] = lambda user: None,
+        list_jobs: Callable[[], Iterable[JobInfo]] = tuple,
     ) -> None:
         self._placement = placement
         self._store = store
         self._settings = settings
+        self._list_jobs = list_jobs
         self._elsewhere: frozenset[str] = frozenset()
-        self._slots = ClusterSlots(placement.slots, lambda: placement.cores)
+        self._slots = ClusterSlots(
+            placement.slots, lambda: placement.cores, UserCores(find_core_quota)
+        )
         self._lock = threading.Lock()
         self._jobs: dict[str, RunningJob] = {}
+        self._started: dict[str, StartedJob] = {}
+        self._is_closing = False
+        self._planner = JobPlanner(placement, settings)
+        shadows = ShadowRuns(
+            ShadowPrograms(store, settings.folders, self._planner, self._launch_shadow)
+        )
+        self._updates = JobUpdates(
+            store, self._planner, list_jobs, self._started.get, self._launch_next_job, shadows
+        )
+        self._savepoints = Savepoints(store, settings.folders, self._planner, self._started.get)
         self._channel = ChannelServer(
             settings.channel,
             self._jobs.get,
-            placement.order,
+            placement.get_standby_order,
             None if settings.channel.is_private else make_identity(),
         )
         self._channel.start()
@@ -137,14 +130,61 @@ class PlacedJobExecutor:
         unreachable = "" if job.resumed else find_loopback_address(job, self._elsewhere)
         if unreachable:
             raise JobRejected(unreachable, unsupported=False)
+        if successor := self._store.find_successor(job.job_id):
+            return end_replaced_job(reporter, successor, self._list_jobs())
         journal = self._store.get_journal(job.job_id)
-        files = self._settings.folders.folder_of_job(job.job_id)
+        lineage = self._store.find_lineage(job.job_id)
+        if lineage.predecessor:
+            reporter.record_succession(Succession(predecessor=lineage.predecessor))
+        files = self._settings.folders.get_job_folder(lineage.owner)
+        with count_job_start(files.folder):
+            update = parse_options(job, parse_update_options)
+            if update is not None and not journal.exists:
+                # The job is an update of a running job, possibly one that an earlier server hasn't finished.
+                if not update.savepoint:
+                    files.close()
+                    return self._updates.begin_update(job, reporter, update)
+                following = self._savepoints.start_job(job, reporter, update, files)
+                if following is None:
+                    files.close()
+                    reporter.state(JobState.DONE)
+                    return NeverStartedJob()
+                return self._launch_job(job, reporter, following, files)
+            ledger = self._open_ledger(job, journal, files)
+        return self._launch_job(job, reporter, ledger, files)
+
+    def _launch_next_job(
+        self, job: JobSpec, reporter: JobReporter, ledger: JobLedger
+    ) -> RunningJob | None:
+        """Starts a job that has replaced another job. Returns None if the server is stopping."""
+        owner = self._store.find_lineage(job.job_id).owner
+        files = self._settings.folders.get_job_folder(owner)
+        return None if self._is_closing else self._launch_job(job, reporter, ledger, files)
+
+    def _launch_shadow(
+        self, job: JobSpec, reporter: JobReporter, ledger: JobLedger
+    ) -> RunningJob | None:
+        """Starts a program of a shadow run, whose state has no later use; None if the server stops."""
+        files = self._settings.folders.get_job_folder(job.job_id)
+        if self._is_closing:
+            return None
+        return self._launch_job(job, reporter, ledger, files, is_shadow=True)
+
+    def _launch_job(
+        self,
+        job: JobSpec,
+        reporter: JobReporter,
+        ledger: JobLedger,
+        files: JobFolder,
+        *,
+        is_shadow: bool = False,
+    ) -> RunningJob:
         on_cluster = self._settings.on_cluster
         client_folder = find_reachable_folder(job, on_cluster=on_cluster)
-        with count_job_start(files.folder):
-            settings = self._job_settings(files, client_folder)
-            ledger = self._open_ledger(job, journal, files)
-        self._check_tables(ledger.plan)
+        settings = self._make_job_settings(files, job, client_folder)
+        if is_shadow:
+            settings = attrs.evolve(settings, keep_seconds=0.0, is_shadow=True)
+        self._planner.check_tables(ledger.plan)
         if settings.checks_watermarks:
             ledger.watch = WatermarkChecker()
         if files.spec.durable:
@@ -161,18 +201,19 @@ class PlacedJobExecutor:
         reads = [step for step in steps if not step.is_write]
         running = RunningJob(
             ledger,
-            journal,
+            self._store.get_journal(job.job_id),
             EmptyReadsReporter(
                 reporter, reads, lambda: running.metrics(), client_folder or os.getcwd()
             ),
             self._placement.job(job.job_id, job.job_name),
-            JobSlots(self._slots, job.job_id),
+            JobSlots(self._slots, job.job_id, job.user),
             settings,
             lambda sha256: _read_file(Path(paths[sha256])),
             self._remove_ended_job,
         )
         with self._lock:
             self._jobs[job.job_id] = running
+            self._started[job.job_id] = StartedJob(job, reporter, running)
         running.start()
         return running
 
@@ -185,16 +226,28 @@ class PlacedJobExecutor:
         needs = BundleRequirements(
             self._channel.endpoints.make_endpoint(KNOCK), self._settings.folders.spec
         )
-        self._elsewhere = self._placement.try_out(needs) - {socket.gethostname()}
+        self._elsewhere = self._placement.check_bundle_requirements(needs) - {socket.gethostname()}
+
+    def make_savepoint(self, job: JobInfo, url: str) -> Savepoint:
+        """Copies the committed state of a stream to a folder or store; see `Savepoints`."""
+        return self._savepoints.make_savepoint(job, url)
+
+    def replay_quarantine(self, job: JobInfo, url: str, expired: bool) -> ReplayReport:
+        """Feeds quarantined elements (elements that always failed) back into a running job; see
+        `quarantine_replay`.
+        """
+        return replay_quarantine(job, self._started.get(job.job_id), url, expired=expired)
 
     def close(self, *, suspend: bool) -> None:
-        """Ends the work on all jobs, waits for that within the limit, and closes the channel.
+        """Ends the work on all jobs, waits up to a time limit for the end of this work, and
+        disconnects all worker processes.
 
         Args:
-            suspend: whether to leave the jobs to another server with the same store; otherwise they
-                are cancelled.
+            suspend: whether another server with the same state will resume the jobs; otherwise the
+                jobs are cancelled.
         """
         with self._lock:
+            self._is_closing = True
             jobs = list(self._jobs.values())
         for job in jobs:
             if suspend:
@@ -203,29 +256,38 @@ class PlacedJobExecutor:
                 job.cancel()
         for job in jobs:
             job.wait_for_end(LIMITS.server_jobs_seconds)
-        self._placement.stand_down()
+        self._updates.wait_for_end(LIMITS.job_look_seconds)
+        self._placement.end_standby_processes()
         self._channel.stop()
 
-    def _job_settings(self, files: JobFolder, client_folder: str) -> JobSettings:
+    def _make_job_settings(self, files: JobFolder, job: JobSpec, client_folder: str) -> JobSettings:
+        share = self._slots.users.compute_share(job.user, starting=1)
+        cores = self._placement.cores if share is None else min(self._placement.cores, share)
         return JobSettings(
             files,
             self._store.epoch,
-            self._placement.cores,
-            self._placement.cores * TUNING.lanes_per_core,
-            # The loop inside a task stores state in files, so it needs a store that accepts files.
+            cores,
+            cores * TUNING.lanes_per_core,
+            # The loop inside a task (a worker process that runs the scheduler) stores state in
+            # files, so it needs a store for files.
             loop_bytes=TUNING.loop_bytes if files.spec.accepts_files else -1,
             resumable=self._store.durable,
             hides_elements=self._settings.hides_elements,
             checks_watermarks=self._settings.checks_watermarks,
             keep_seconds=self._settings.keep_seconds,
             client_folder=client_folder,
+            variables=parse_options(job, parse_runner_options).variables,
+            generation=self._store.find_lineage(job.job_id).generation,
+            quarantine=make_quarantine_settings(job),
         )
 
     def _open_ledger(self, job: JobSpec, journal: Journal, files: JobFolder) -> JobLedger:
-        """Returns the recovered ledger of a job of an earlier server, or the ledger of a new job."""
+        """Returns the committed state (ledger) of a job: recovered from an earlier server, or new."""
         if journal.exists:
             try:
-                ledger = recover_ledger(journal, lambda kept: self._retry_limits(kept, job))
+                ledger = recover_ledger(
+                    journal, lambda kept: self._planner.choose_retry_limits(kept, job)
+                )
             except RecordFormatError as error:
                 raise JobRejected(
                     "Can't resume the job: another version of this program wrote the"
@@ -241,62 +303,15 @@ class PlacedJobExecutor:
                 " server, is missing"
             )
         else:
-            ledger = self._begin_job(job, self._plan_job(job))
+            ledger = self._planner.plan_job(job).begin_ledger()
             journal.store_snapshot(ledger.encode_snapshot())
-        return ledger
-
-    def _retry_limits(self, ledger: JobLedger, job: JobSpec) -> Limits:
-        """Returns this version's retry limits for a job of another version."""
-        wishes = parse_runner_options(job.options)
-        return set_retry_limits(ledger.limits, ledger.plan, self._settings.retries, wishes)
-
-    def _check_tables(self, plan: JobPlan) -> None:
-        tables = [s.spec.name for s in plan.stages.values() if s.table is not None]
-        if tables and not self._placement.has_tables:
-            raise JobRejected(
-                f"the transform {tables[0]!r} needs Spark to read or write a table, and"
-                " this server runs jobs without Spark: submit the job to a server with"
-                " Spark"
-            )
-
-    def _plan_job(self, job: JobSpec) -> JobPlan:
-        try:
-            # The Prepare call has checked the pipeline, perhaps in an earlier version of the
-            # server.
-            check_pipeline(job.pipeline)
-            return plan_job(job)
-        except InvalidRequest as error:
-            raise JobRejected(str(error), unsupported=False) from error
-        except InvalidPipeline as error:
-            raise JobRejected(str(error), unsupported=False) from error
-        except UnsupportedPipeline as error:
-            raise JobRejected(str(error)) from error
-
-    def _begin_job(self, job: JobSpec, plan: JobPlan) -> JobLedger:
-        settings = self._settings
-        try:
-            wishes = parse_runner_options(job.options)
-        except InvalidOptionError as error:
-            raise JobRejected(str(error), unsupported=False) from error
-        tuning = choose_job_tuning(
-            plan,
-            self._placement.cores,
-            settings.retries,
-            wishes,
-            settings.bulk,
-            shares_data=settings.folders.spec.accepts_files,
-            on_cluster=settings.on_cluster,
-        )
-        ledger = JobLedger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)
-        # A scripted clock starts at 0, because tests set their timers by it.
-        start = 0 if plan.sets_clock else ProcessingClock().now()
-        ledger.apply_entry(Start(start, make_root_outputs(plan)))
         return ledger
 
     def _remove_ended_job(self, job: RunningJob) -> None:
         with self._lock:
             self._jobs.pop(job.job_id, None)
-        self._placement.job_ended()
+            self._started.pop(job.job_id, None)
+        self._placement.handle_job_end()
 
 
 def _read_file(path: Path) -> Iterator[bytes]:

@@ -1,5 +1,5 @@
-"""Extensions of the server from other distributions, found by their entry points, such as the web
-interface.
+"""Extensions of the server, such as the web interface. The server finds extensions by the entry
+points of installed distributions.
 
 An entry point of the group ``beam_runner.extensions`` names a class whose instances are
 `Extension`.
@@ -22,15 +22,15 @@ log = logging.getLogger(__name__)
 
 
 class Extension(Protocol):
-    """A service that runs with the Job API, and uses the server as any other client does."""
+    """Interface of an additional service of the server, which uses the Job API like any other client."""
 
     def add_flags(self, parser: argparse.ArgumentParser) -> None:
         """Adds the flags of the extension to the command line. Called before `configure`; must be
         fast, because ``--help`` waits for it.
         """
 
-    def configure(self, found: argparse.Namespace) -> None:
-        """Receives the values of the extension's flags.
+    def configure(self, found: argparse.Namespace) -> bool:
+        """Receives the values of all flags, and returns whether the server starts the extension.
 
         Raises:
             ValueError: a value is wrong; the text says which.
@@ -39,7 +39,7 @@ class Extension(Protocol):
     def start(self, door: LocalAccess) -> str:
         """Starts the extension, and returns a line of text for the user.
 
-        The extension reaches the Job API by ``door``. If the server requires credentials, the
+        ``door`` is the extension's access to the Job API. If the server requires credentials, the
         extension must require them, too.
 
         Raises:

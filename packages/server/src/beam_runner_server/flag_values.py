@@ -10,10 +10,9 @@ import argparse
 import re
 from pathlib import Path
 
+from beam_runner_runtime import durations
 from beam_runner_runtime.channel.place import parse_advertised
 from beam_runner_storage.stores.spec import StoreSpec, parse_data_dir
-
-_UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def parse_port(text: str) -> int:
@@ -32,10 +31,10 @@ def parse_duration(text: str) -> float | None:
     """Parses a duration in Go's format or in days; returns seconds, or None for a negative duration."""
     if re.fullmatch(r"-(\d+(\.\d+)?)(d|h|m|s|ms|us|ns)?", text):
         return None
-    parts = re.findall(r"(\d+(?:\.\d+)?)(d|h|ms|m|s|us|ns)", text)
-    if not parts or "".join(map("".join, parts)) != text:
-        raise argparse.ArgumentTypeError(f"expected a duration such as 90s or 1h30m, got {text!r}")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    try:
+        return durations.parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def parse_retention(text: str) -> float:
@@ -66,8 +65,8 @@ def parse_state_dir(text: str) -> StoreSpec | Path:
     return parse_data_location(text) if "://" in text else Path(text)
 
 
-def parse_attempts(text: str) -> int:
-    """Parses a positive number of attempts."""
+def parse_count(text: str) -> int:
+    """Parses a positive number."""
     return _parse_positive_integer(text, "a number of 1 or more")
 
 

@@ -1,4 +1,4 @@
-"""The command line of a server, parsed into one frozen record."""
+"""Parser of a server's command line, and the record of its settings."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from beam_runner_server import flag_values
 from beam_runner_server.channel_flags import (
     ChannelSettings,
     add_channel_flags,
-    channel_settings,
+    read_channel_settings,
 )
 from beam_runner_server.extensions import Extension, find_extensions
 from beam_runner_server.job_flags import (
     DEFAULT_OUTAGE_SECONDS,
     DEFAULT_RETENTION_SECONDS,
     add_job_flags,
+    add_retention_flags,
 )
 from beam_runner_server.plain import PlainProcesses
 from beam_runner_server.ports import Platform, Program
 
 DEFAULT_PORT = 8099
 
-# The names of Prism's flags, because SDKs that start Prism may start this program instead.
+# Accept the names of Prism's flags, because SDKs can start this program in place of Prism.
 _LOG_LEVELS_ELSEWHERE = {"warn": "warning"}
 _LOG_KINDS_ELSEWHERE = {"dev": "text", "console": "json"}
-# The flags that other distributions add, with the extension that adds them.
+# Flags of optional packages, with the package to install. An error message about an unknown flag
+# names this package.
 _ELSEWHERE = {"--web-port": "beam-runner-web: python3 -m pip install '{distribution}[web]'"}
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -51,6 +53,7 @@ class ServerSettings:
         max_stream_attempts: None is without limit.
         outage_limit: in seconds; None is without limit.
         keep_failed_streams: in seconds; 0 keeps no state.
+        keep_jobs_for: in seconds; None is without limit.
         idle_shutdown_timeout: in seconds.
     """
 
@@ -67,6 +70,9 @@ class ServerSettings:
     max_stream_attempts: int | None = None
     outage_limit: float | None = DEFAULT_OUTAGE_SECONDS
     keep_failed_streams: float = 0.0
+    keep_jobs: int = 500
+    keep_jobs_for: float | None = None
+    keep_messages: int = 10_000
     hide_elements: bool = False
     bulk: BulkMode = BulkMode.AUTO
     platform: Platform = attrs.field(factory=PlainProcesses)
@@ -119,8 +125,7 @@ def parse_settings(arguments: Sequence[str], program: Program) -> ServerSettings
     if unknown:
         parser.error(_describe_unknown_argument(unknown[0], parser, program))
     try:
-        for extension in extensions:
-            extension.configure(found)
+        wanted = tuple(one for one in extensions if one.configure(found))
     except ValueError as error:
         parser.error(str(error))
     _check_state_flags(parser, found)
@@ -135,23 +140,24 @@ def parse_settings(arguments: Sequence[str], program: Program) -> ServerSettings
     same = {field.name for field in attrs.fields(ServerSettings)} & vars(found).keys()
     derived = {
         "data": found.data_dir,
-        "channel": channel_settings(found),
+        "channel": read_channel_settings(found),
         "bulk": BulkMode(found.bulk),
         "platform": platform,
-        "extensions": extensions if found.serve_http else (),
+        "extensions": wanted,
     }
     return ServerSettings(**{name: getattr(found, name) for name in same} | derived)
 
 
 def _check_state_flags(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
-    """Reports flags that need a ``--state-dir``, or that contradict it, with the parser."""
+    """Reports an error for flags that need a ``--state-dir``, or that can't be used with it."""
     if found.on_sigterm == "suspend" and found.state_dir is None:
         parser.error(
             "--on-sigterm=suspend needs a --state-dir, so that the next server can resume jobs"
         )
     if found.keep_failed_streams and found.state_dir is None:
         parser.error(
-            "--keep-failed-streams needs a --state-dir, so that the state outlives the server"
+            "--keep-failed-streams needs a --state-dir, so that the state remains after the "
+            "server's exit"
         )
     if found.standby and found.state_dir is None:
         parser.error(
@@ -162,18 +168,20 @@ def _check_state_flags(parser: argparse.ArgumentParser, found: argparse.Namespac
     if isinstance(found.state_dir, StoreSpec):
         if found.data_dir is None:
             parser.error(
-                f"--state-dir={found.state_dir.url} needs a --data-dir that the next server can reach: set a store, or a folder"
+                f"--state-dir={found.state_dir.url} needs a --data-dir that the next server can "
+                "reach: set a store, or a folder"
                 " that machines share, because this server's disk can be lost with the server"
             )
         if found.artifacts_dir is not None:
             parser.error(
-                f"--artifacts-dir has no effect, because --state-dir={found.state_dir.url} stores the files that clients stage:"
+                f"--artifacts-dir has no effect, because --state-dir={found.state_dir.url} stores "
+                "the files that clients stage:"
                 " leave out --artifacts-dir"
             )
 
 
 class _PrintVersionsAction(argparse.Action):
-    """Action that prints the versions. It looks them up only when it runs, because that takes time."""
+    """Action of ``--version``. It determines the versions only when the flag is used, because this takes time."""
 
     def __init__(self, *arguments: Any, program: Program, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -195,6 +203,7 @@ def _make_parser(program: Program) -> _FlagParser:
     _add_guard_flags(parser.add_argument)
     _add_folder_flags(parser.add_argument)
     add_job_flags(parser.add_argument)
+    add_retention_flags(parser.add_argument)
     program.add_flags(parser.add_argument)
     add_channel_flags(parser.add_argument)
     parser.add_argument(
@@ -209,39 +218,39 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
         type=flag_values.parse_port,
         default=DEFAULT_PORT,
         metavar="PORT",
-        help="port at which the server listens for clients; 0 picks a free port (default: %(default)s)",
+        help="port for clients; 0 picks a free port (default: %(default)s)",
     )
     flag(
         "--job-host",
         default="localhost",
         metavar="HOST",
-        help="host name or address at which the server listens for clients (default: %(default)s)",
+        help="host name or address at which the server listens (default: %(default)s)",
     )
     flag(
         "--port-file",
         type=Path,
         metavar="FILE",
-        help="file to which the server writes HOST:PORT as soon as it accepts clients, which is before Spark is ready",
+        help="file to which the server writes HOST:PORT when it accepts clients, before Spark is"
+        " ready",
     )
     flag(
         "--parent-pid",
         type=flag_values.parse_process_id,
         metavar="PID",
-        help="id of a process; the server exits after this process. The server also exits if its standard output is a pipe that"
-        " no process reads",
+        help="id of a process; the server exits after this process",
     )
     flag(
         "--idle-shutdown-timeout",
         type=flag_values.parse_duration,
         metavar="DURATION",
-        help="exit if no job has run for this duration, such as 90s or 1h30m (default: never, like -1)",
+        help="exit if no job has run for this time, such as 1h30m (default: never, like -1)",
     )
     flag(
         "--log-level",
         type=lambda text: _LOG_LEVELS_ELSEWHERE.get(text.lower(), text.lower()),
         choices=_LOG_LEVELS,
         default="info",
-        help="lowest level of messages that the server logs to standard error (default: %(default)s)",
+        help="lowest level of log messages (default: %(default)s)",
     )
     flag(
         "--log-kind",
@@ -257,7 +266,7 @@ def _add_server_flags(flag: Callable[..., Any]) -> None:
         const=True,
         default=True,
         metavar="true|false",
-        help="whether to serve the web pages of jobs, if beam-runner-web is installed (default: true)",
+        help="serve the web pages of jobs, if beam-runner-web is installed (default: true)",
     )
 
 
@@ -265,21 +274,22 @@ def _add_guard_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--allow-remote",
         action="store_true",
-        help="allow a --job-host that other machines can reach; needs --token-file, --users-file or --tls-client-ca, because"
-        " every client can run code on this machine",
+        help="allow a --job-host that other machines can reach; needs --token-file, --users-file"
+        " or --tls-client-ca",
     )
     flag(
         "--token-file",
         type=Path,
         metavar="FILE",
-        help="file with a token that clients must send with every call, as the metadata 'authorization: Bearer TOKEN'",
+        help="file with the token that clients must send as the metadata 'authorization: Bearer"
+        " TOKEN'",
     )
     flag(
         "--users-file",
         type=Path,
         metavar="FILE",
-        help="TOML or JSON file with the name, token and rights of each user, instead of --token-file; the server reads the file"
-        " again when it changes",
+        help="TOML or JSON file with the token and rights of each user, instead of --token-file;"
+        " read again when it changes",
     )
     flag("--tls-cert", type=Path, metavar="FILE", help="PEM file of the server's certificate")
     flag(
@@ -292,7 +302,7 @@ def _add_guard_flags(flag: Callable[..., Any]) -> None:
         "--tls-client-ca",
         type=Path,
         metavar="FILE",
-        help="PEM file of the authority that signs client certificates; the server requires one from every client",
+        help="PEM file of the authority that signs client certificates, which clients then need",
     )
 
 
@@ -301,49 +311,50 @@ def _add_folder_flags(flag: Callable[..., Any]) -> None:
         "--state-dir",
         type=flag_values.parse_state_dir,
         metavar="DIR",
-        help="folder that stores the state of jobs, so that the next server with the same folder can resume them; or"
-        " s3://BUCKET/PREFIX (or gs://, az://, abfss://, hdfs://), so that a server on any machine can resume them, which"
-        " also needs a --data-dir (default: a temporary folder, and jobs end with the server)",
+        help="folder with the state of jobs, which the next server with the folder resumes; or a"
+        " store such as s3://BUCKET/PREFIX for servers on any machine, which also needs a"
+        " --data-dir (default: a temporary folder, and jobs end with the server)",
     )
     flag(
         "--data-dir",
         type=flag_values.parse_data_location,
         metavar="URL",
-        help="location of the data between stages: s3://BUCKET/PREFIX, gs://, az://, abfss://, hdfs://, viewfs://, a folder that"
-        " all machines have under this path, or none. With none, machines share no storage, and jobs that need it fail"
-        " (default: a folder in the state folder if Spark runs on this machine, else none)",
+        help="location of the data between stages: s3://BUCKET/PREFIX, gs://, az://, abfss://,"
+        " hdfs://, viewfs://, a folder that all machines have under this path, or none, with"
+        " which jobs that need shared storage fail (default: a folder in the state folder if"
+        " Spark runs on this machine, else none)",
     )
     flag(
         "--sync-data",
         action="store_true",
-        help="with a --state-dir on a local disk: flush the output of a bundle to the disk before its commit, so that jobs"
+        help="with a local --state-dir: flush output to the disk before each commit, so that jobs"
         " survive a power failure (default: jobs survive only the exit of processes)",
     )
     flag(
         "--standby",
         action="store_true",
-        help="wait while another server uses the --state-dir, and take over within 15 s after that server ends. With a store,"
-        " also after that server stands still or can't reach the store. With a folder, both servers run on one machine"
-        " (default: start immediately, and take a store over from its server)",
+        help="wait while another server uses the --state-dir, and take over within 15 s after it"
+        " ends, or with a store after it hangs or can't reach the store (default: start"
+        " immediately, and take a store over)",
     )
     flag(
         "--artifacts-dir",
         type=Path,
         metavar="DIR",
-        help="folder that stores the files that clients stage (default: a folder in the state folder)",
+        help="folder for staged files (default: a folder in the state folder)",
     )
 
 
 def _normalize_flag(argument: str, known: Set[str]) -> str:
-    """Returns the argument in this program's spelling. Go programs, and so Beam's SDKs, write ``-job_port=1``."""
+    """Returns a flag in this program's spelling. Beam's Go SDK writes flags in Go's format, such as ``-job_port=1``."""
     if not argument.startswith("-"):
         return argument
     name, equals, value = argument.partition("=")
-    long = _long_flag_name(name)
+    long = _get_long_flag_name(name)
     return long + equals + value if name.startswith("--") or long in known else argument
 
 
-def _long_flag_name(name: str) -> str:
+def _get_long_flag_name(name: str) -> str:
     return "--" + name.lstrip("-").replace("_", "-")
 
 
@@ -355,7 +366,7 @@ def _describe_unknown_argument(
         near = difflib.get_close_matches(name, program.commands, n=1, cutoff=0.5)
         hint = f"did you mean the command {near[0]}?" if near else "all settings are flags"
         return f"unexpected argument {argument!r}: {hint}"
-    long = _long_flag_name(name)
+    long = _get_long_flag_name(name)
     if long in _ELSEWHERE:
         return f"{long} needs {_ELSEWHERE[long].format(distribution=program.distribution)}"
     known = [option for action in parser._actions for option in action.option_strings]

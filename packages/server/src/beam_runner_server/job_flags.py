@@ -18,49 +18,78 @@ def add_job_flags(flag: Callable[..., Any]) -> None:
     flag(
         "--on-sigterm",
         choices=("suspend", "cancel", "drain"),
-        help="action for running jobs when SIGTERM stops the server: suspend leaves them to the next server, cancel cancels them,"
-        " and drain drains them and waits for their end (default: suspend with a --state-dir, else cancel)",
+        help="action for running jobs at SIGTERM: suspend leaves them to the next server, drain"
+        " waits for their end (default: suspend with a --state-dir, else cancel)",
     )
     flag(
         "--max-task-attempts",
-        type=flag_values.parse_attempts,
+        type=flag_values.parse_count,
         default=1,
         metavar="N",
-        help="maximum attempts at a bundle of a bounded job whose user code raises an exception (default: %(default)s); a bundle"
-        " that is lost with its process has 4 attempts",
+        help="maximum attempts at a bundle of a bounded job if user code raises (default:"
+        " %(default)s); 4 if its process is lost",
     )
     flag(
         "--max-stream-attempts",
         type=flag_values.parse_max_attempts,
         default=None,
         metavar="N|unlimited",
-        help="maximum attempts at a bundle of a streaming job, with pauses of 1 s to 2 min between attempts (default: unlimited)",
+        help="maximum attempts at a bundle of a stream, with pauses of 1 s to 2 min (default: unlimited)",
     )
     flag(
         "--outage-limit",
         type=flag_values.parse_duration,
         default=DEFAULT_OUTAGE_SECONDS,
         metavar="DURATION",
-        help="duration for which a bounded job waits for an unavailable store or disk before the job fails; -1 sets no limit, and"
-        " streaming jobs never have a limit (default: 10m)",
-    )
-    flag(
-        "--keep-failed-streams",
-        type=flag_values.parse_retention,
-        default=None,
-        metavar="DURATION",
-        help="with a --state-dir: duration, such as 36h or 7d, for which the server retains the state of a failed or cancelled"
-        " streaming job; 0 retains no state (default: 7d)",
+        help="time for which a bounded job waits for an unavailable store or disk; -1 sets no"
+        " limit, as in a stream (default: 10m)",
     )
     flag(
         "--bulk",
         choices=tuple(one.value for one in BulkMode),
         default=BulkMode.AUTO.value,
-        help="whether the server runs connected stages of bounded data as one Spark job, with Spark's shuffle between them,"
-        " unless the job sets this option; auto does so on other machines, except for small data (default: %(default)s)",
+        help="run connected bounded stages as one Spark job with Spark's shuffle, unless the job"
+        " sets this option; auto does this on other machines, except for small data (default:"
+        " %(default)s)",
     )
     flag(
         "--hide-elements",
         action="store_true",
-        help="omit the processed element from the errors of jobs; the text of exceptions in user code stays",
+        help="omit the processed element from errors; the text of exceptions stays",
+    )
+
+
+def add_retention_flags(flag: Callable[..., Any]) -> None:
+    """Adds the flags that set which records of ended jobs the server retains."""
+    flag(
+        "--keep-failed-streams",
+        type=flag_values.parse_retention,
+        default=None,
+        metavar="DURATION",
+        help="with a --state-dir: time, such as 36h, for which the server retains the state of a"
+        " failed or cancelled stream (default: 7d)",
+    )
+    flag(
+        "--keep-jobs",
+        type=flag_values.parse_count,
+        default=500,
+        metavar="N",
+        help="maximum number of ended jobs with their states, messages, metrics and errors, up to"
+        " 256 MiB, or 64 MiB without a --state-dir (default: %(default)s)",
+    )
+    flag(
+        "--keep-jobs-for",
+        type=flag_values.parse_duration,
+        default=None,
+        metavar="DURATION",
+        help="time, such as 30d, after which the server forgets an ended job (default: no limit,"
+        " like -1)",
+    )
+    flag(
+        "--keep-messages",
+        type=flag_values.parse_count,
+        default=10_000,
+        metavar="N",
+        help="maximum number of the latest messages of a job, up to 16 million characters"
+        " (default: %(default)s)",
     )

@@ -1,16 +1,16 @@
-"""Locations of the job files of a server: a separate part of the store that ``--data-dir`` names."""
+"""Locations of a server's job files, which are in a separate part of the store that ``--data-dir`` names."""
 
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
 import attrs
+from beam_runner_driver.ledger.job_folder import JobFolder
 from beam_runner_model.threads import start_helper_thread
-from beam_runner_runtime.driver.job_folder import JobFolder
+from beam_runner_storage.removal import remove_tree
 from beam_runner_storage.stores.identity import load_server_id
 from beam_runner_storage.stores.ports import StoreError
 from beam_runner_storage.stores.probe import MARK, PROBE, create_mark
@@ -25,8 +25,8 @@ class JobFolders:
 
     Attributes:
         spec: store with a part for each job.
-        folder: folder with a subfolder for the server's own files of each job; the same as `spec`
-            if that is a folder.
+        folder: folder with a subfolder for the files of each job that only the server uses; the
+            same as `spec` if the store is a folder.
     """
 
     spec: StoreSpec
@@ -36,7 +36,7 @@ class JobFolders:
     def of_server(
         cls, wanted: StoreSpec | None, folder: Path, state: StoreSpec, *, durable: bool = False
     ) -> JobFolders:
-        """Returns the part of a store that belongs to the server with this state.
+        """Creates the locations for the server with this state.
 
         Args:
             wanted: store that machines share; None if the user configured none.
@@ -53,12 +53,13 @@ class JobFolders:
         spec = attrs.evolve(wanted.with_prefix(load_server_id(state.open_store())), durable=durable)
         return cls(spec, spec.folder or own)
 
-    def folder_of_job(self, job_id: str) -> JobFolder:
-        """Returns the folder of a job."""
-        return JobFolder(self.spec.with_prefix(job_id), self.folder / job_id)
+    def get_job_folder(self, owner: str) -> JobFolder:
+        """Returns the folder of a job. `owner` is the ID of the first job in the chain of updates."""
+        return JobFolder(self.spec.with_prefix(owner), self.folder / owner)
 
     def check_store(self) -> None:
-        """Checks that the store accepts and returns files, and marks the store for workers.
+        """Checks that the store accepts and returns files. Writes a file by which workers recognize
+        the store.
 
         Raises:
             StoreError: The check failed; the text has the reason.
@@ -66,7 +67,7 @@ class JobFolders:
         create_mark(self.spec)
 
     def without_shared_store(self, master: str) -> JobFolders:
-        """Returns a copy without a shared store, for bundles on other machines, and logs a warning."""
+        """Returns a copy for a cluster whose machines share no store, and logs a warning."""
         _LOGGER.warning(
             "%s runs bundles on other machines, and no --data-dir names storage that"
             " they share: bounded stages pass their data through Spark's shuffle, and"
@@ -81,16 +82,18 @@ class JobFolders:
         Raises:
             StoreError: The store doesn't respond, or refuses.
         """
-        shutil.rmtree(self.folder / job_id, ignore_errors=True)
+        remove_tree(self.folder / job_id)
         store = self.spec.with_prefix(job_id).open_store()
         store.delete_files(list(store.list_names()))
 
     def remove_other_jobs(self, jobs: Collection[str]) -> None:
-        """Removes the files of all other jobs, which have ended; removes files in a store in a background thread."""
+        """Removes the files of all jobs except `jobs`. If the files are in an object store, a
+        background thread removes them.
+        """
         stay = {MARK, PROBE, *jobs}
         for folder in self.folder.glob("*"):
             if folder.name not in stay:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(folder)
         if self.spec.folder is None:
             start_helper_thread(partial(_remove_other_parts, self.spec, stay), "leftovers")
 

@@ -1,4 +1,4 @@
-"""The complete job server: the Job API, the platform of the worker processes, and the executor between them."""
+"""Complete job server: the Job API, the placement that runs worker processes, and the executor of jobs."""
 
 from __future__ import annotations
 
@@ -12,34 +12,41 @@ from pathlib import Path
 
 import attrs
 from apache_beam.version import __version__ as beam_version
+from beam_runner_driver.coordination.watermark_checks import are_watermark_checks_enabled
+from beam_runner_driver.reports.story import reconstruct_bundle_story
+from beam_runner_driver.tuning import RetrySettings
 from beam_runner_jobservices.errors import NotReady
 from beam_runner_jobservices.guard import AccessGuard, read_guard
+from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.ports import JobHandle, JobReporter
 from beam_runner_jobservices.server import JobServer, RemoteStorage
 from beam_runner_model.errors import Unavailable as NothingToRunOn
-from beam_runner_model.jobs import JobSpec, OptionType, PipelineOption
+from beam_runner_model.jobs import JobInfo, JobSpec, PipelineOption
 from beam_runner_model.readiness import Readiness
+from beam_runner_model.replays import ReplayReport
+from beam_runner_model.savepoints import Savepoint
 from beam_runner_model.stories import BundleStory
 from beam_runner_runtime.channel.place import ChannelAddress
-from beam_runner_runtime.driver.story import reconstruct_bundle_story
-from beam_runner_runtime.driver.tuning import RetrySettings
-from beam_runner_runtime.driver.watermark_checks import are_watermark_checks_enabled
-from beam_runner_runtime.job_options import JOB_OPTIONS, ChoiceOption, NumericOption
+from beam_runner_runtime.job_options import JOB_OPTIONS
+from beam_runner_runtime.quarantine_options import QUARANTINE_OPTIONS
 from beam_runner_runtime.shutdown.limits import LIMITS
+from beam_runner_runtime.update_options import UPDATE_OPTIONS
 from beam_runner_runtime.versions import BEAM
 from beam_runner_storage.durable.folders import STATE, mark_folder
 from beam_runner_storage.journal.codec import RecordFormatError
 from beam_runner_storage.journal.errors import JournalError
 from beam_runner_storage.journal.store import JournalStore
+from beam_runner_storage.stores.remote_state import RemoteState
 from beam_runner_storage.stores.spec import StoreSpec
-from beam_runner_storage.stores.state_place import RemoteState
 from beam_runner_storage.temporary import TemporaryFolder, remove_stale_folders
 
-from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
+from beam_runner_server.executor import PlacedJobExecutor
+from beam_runner_server.executor_settings import ExecutorSettings
 from beam_runner_server.flags import ServerSettings
 from beam_runner_server.job_folders import JobFolders
 from beam_runner_server.placement_service import PlacementService
 from beam_runner_server.retained_streams import RetainedStreams
+from beam_runner_server.rollbacks import plan_rollback
 from beam_runner_server.waiting_jobs import NeverStartedJob, wait_for_job_need
 
 _DRAIN_CHECK_SECONDS = 0.1
@@ -55,9 +62,8 @@ class RunnerServer:
         ...
         server.stop()
 
-    The constructor binds the port and locks the state folder. The constructor does almost nothing
-    else, unless jobs must be resumed. `serve` answers clients. Jobs that clients run begin after
-    `start` has started the platform.
+    The constructor binds the port and locks the state folder. After `serve`, clients can connect.
+    After `start`, worker processes run, and jobs start.
 
     Raises:
         beam_runner_jobservices.errors.AddressError: the port is in use, the host isn't this
@@ -92,22 +98,26 @@ class RunnerServer:
         self.placement: PlacementService = settings.platform.placement()
         self._private: TemporaryFolder | None = None
         try:
-            guard = _make_guard(settings)
+            guard = self._guard = _make_guard(settings)
             self._job_server = JobServer(
                 self._start_job,
                 artifacts_dir=settings.artifacts_dir or self._folder / "artifacts",
                 state_dir=self._folder if self._durable else None,
-                elsewhere=self._shared_state_stores(),
+                elsewhere=self._list_shared_state_stores(),
                 host=settings.job_host,
                 port=settings.job_port,
+                limits=_make_limits(settings),
                 guard=guard,
-                socket_path=self._extension_socket(settings, guard),
+                socket_path=self._get_extension_socket(settings, guard),
                 options=(
-                    PipelineOption(one.name, _option_type(one), one.description)
-                    for one in JOB_OPTIONS
+                    PipelineOption(one.name, one.type, one.description)
+                    for one in (*JOB_OPTIONS, *UPDATE_OPTIONS, *QUARANTINE_OPTIONS)
                 ),
-                kept_until=self._retention_ends,
-                tell_story=self._tell_story,
+                kept_until=self._list_retention_ends,
+                tell_story=self._reconstruct_story,
+                make_savepoint=self._make_savepoint,
+                replay_quarantine=self._replay_quarantine,
+                plan_rollback=plan_rollback,
             )
             try:
                 self._store, self._data = self._open_store(settings)
@@ -125,18 +135,29 @@ class RunnerServer:
         self.door = attrs.evolve(self._job_server.door, check_readiness=self.check_readiness)
         """The local access for extensions."""
         self.damage = (*self._job_server.damage, *self._store.damage)
-        """Sentences that say what was damaged in the state folder, and where the damaged data is stored."""
+        """Sentences about damaged data in the state folder, with the location to which it was moved."""
 
-    def _retention_ends(self) -> Mapping[str, float]:
-        return {} if self._kept is None else self._kept.expiry_times()
+    def _list_retention_ends(self) -> Mapping[str, float]:
+        return {} if self._kept is None else self._kept.list_expiry_times()
 
-    def _tell_story(self, job_id: str, bundle: int) -> BundleStory:
+    def _reconstruct_story(self, job_id: str, bundle: int) -> BundleStory:
         try:
             return reconstruct_bundle_story(self._store.get_journal(job_id), bundle)
         except (JournalError, RecordFormatError) as error:
             raise NotReady(f"Can't read the journal of job {job_id}: {error}") from error
 
-    def _shared_state_stores(self) -> RemoteStorage | None:
+    def _make_savepoint(self, job: JobInfo, url: str) -> Savepoint:
+        return self._get_started_executor().make_savepoint(job, url)
+
+    def _replay_quarantine(self, job: JobInfo, url: str, expired: bool) -> ReplayReport:
+        return self._get_started_executor().replay_quarantine(job, url, expired)
+
+    def _get_started_executor(self) -> PlacedJobExecutor:
+        if not self._executor.done():
+            raise NotReady("the server hasn't started its worker processes yet")
+        return self._executor.result()
+
+    def _list_shared_state_stores(self) -> RemoteStorage | None:
         state = self._state
         return None if state is None else RemoteStorage(state.jobs, state.artifacts)
 
@@ -149,10 +170,9 @@ class RunnerServer:
         return store, JobFolders.of_server(settings.data, self._folder, state, durable=durable)
 
     def serve(self) -> str:
-        """Begins to serve, and returns the address. A repeated call does nothing.
+        """Starts to accept calls of clients, and returns the address. Further calls do nothing.
 
-        Clients can prepare jobs and stage files from now on. The server answers a Run after
-        `start`.
+        From now on, clients can prepare jobs and stage files. Jobs run after `start`.
         """
         if not self._serving:
             self._serving = True
@@ -160,10 +180,11 @@ class RunnerServer:
         return self.address
 
     def start(self) -> str:
-        """Serves, starts the platform, and warms it up unless jobs exist already; returns the address.
+        """Accepts calls of clients, starts Spark or another placement, and prepares worker
+        processes. Returns the address.
 
-        Takes about 10 s. Must be called once. If it raises, new jobs that wait for the start fail,
-        jobs of an earlier server are left to the next one, and `stop` cleans up.
+        Takes about 10 s, and must be called once. After an error, new jobs that wait for the start
+        fail, the next server resumes the jobs of earlier servers, and the caller must call `stop`.
 
         Raises:
             Unavailable: the platform doesn't start; the text says why.
@@ -187,13 +208,14 @@ class RunnerServer:
         if remark := BEAM.describe_untested_version(beam_version):
             log.warning("%s", remark)
         log.info("%s is up at %s", self.placement.name, self.placement.where)
-        unfinished = self._unfinished_jobs()
+        unfinished = self._list_unfinished_jobs()
         if not unfinished:
-            # Existing jobs must not wait for the warm-up, and they warm up what they need.
+            # Don't prepare worker processes if jobs of an earlier server wait: these jobs start the
+            # processes that they need.
             self.placement.warm_up()
         self._remove_leftovers(unfinished)
         assert self._kept is not None
-        self._kept.start(self._data.remove_job_files, self._unfinished_jobs)
+        self._kept.start(self._remove_job_files, self._list_unfinished_jobs)
         executor = PlacedJobExecutor(
             self.placement,
             self._store,
@@ -211,6 +233,8 @@ class RunnerServer:
                 checks_watermarks=are_watermark_checks_enabled(),
                 keep_seconds=self._settings.keep_failed_streams,
             ),
+            lambda user: self._guard.find_quota(user).cores,
+            self._job_server.jobs,
         )
         try:
             executor.check_workers()
@@ -229,26 +253,29 @@ class RunnerServer:
         )
 
     def cancel_jobs(self) -> None:
-        """Cancels all jobs and waits for their ends, at most ``server_jobs_seconds``."""
+        """Cancels all jobs, and waits at most ``server_jobs_seconds`` for the ends of the jobs."""
         self._job_server.cancel_all(LIMITS.server_jobs_seconds)
 
     def drain_jobs(self) -> None:
-        """Refuses new jobs, drains the running ones, and waits for their ends without a limit.
+        """Refuses new jobs, drains the running jobs, and waits until they end, without a limit.
 
-        The server still serves clients. The method returns early only if the platform ends.
+        Clients can still observe the jobs. The method returns early only if Spark or another
+        placement ends.
         """
         self._draining = True
         draining = self._job_server.drain_all()
         while self.placement.is_alive:
-            if self._unfinished_jobs().isdisjoint(draining):
+            if self._list_unfinished_jobs().isdisjoint(draining):
                 return
             time.sleep(_DRAIN_CHECK_SECONDS)
 
     def stop(self) -> None:
-        """Stops serving, and ends the work on all jobs and the platform. A repeated call does nothing.
+        """Stops the server, the work on all jobs, and all worker processes. Further calls do
+        nothing.
 
-        With a state folder, jobs are left to the next server. Without one, the server cancels them
-        and removes all files. Takes about 2 s if no job runs. May be called from any thread.
+        With a state folder, the next server resumes the jobs. Without a state folder, the server
+        cancels the jobs and removes all files. Takes about 2 s if no job runs. May be called from
+        any thread.
         """
         with self._stopping:
             if self._stopped:
@@ -269,13 +296,15 @@ class RunnerServer:
             self._remove_temporary_folders()
 
     def kill(self) -> None:
-        """Kills the platform at once, even while it starts, and removes temporary files."""
+        """Kills Spark and all worker processes immediately, and removes temporary files."""
         self.placement.kill()
         self._remove_temporary_folders()
 
-    def _extension_socket(self, settings: ServerSettings, guard: AccessGuard) -> Path | None:
-        """Returns the socket by which extensions reach a guarded server. Only this user may open its folder."""
-        if not (guard.asks and settings.extensions):
+    def _get_extension_socket(self, settings: ServerSettings, guard: AccessGuard) -> Path | None:
+        """Returns the Unix socket by which extensions reach a server that requires authentication.
+        Only this user can open its folder.
+        """
+        if not (guard.requires_credentials and settings.extensions):
             return None
         self._private = TemporaryFolder("door-")
         return self._private.path / "jobs"
@@ -286,27 +315,27 @@ class RunnerServer:
                 folder.remove_folder()
 
     def _fail_waiting_jobs(self, error: BaseException) -> None:
-        """Fails the new jobs that wait for a start that didn't succeed.
+        """Fails the new jobs that wait for the start of worker processes, because the start failed.
 
-        Jobs of an earlier server stay as they are, for the next server.
+        Jobs of an earlier server don't change, so that the next server can resume them.
         """
         with contextlib.suppress(InvalidStateError):
             self._executor.set_exception(NothingToRunOn(str(error) or type(error).__name__))
 
     @property
     def is_alive(self) -> bool:
-        """Returns whether the platform runs; takes about 1 ms. Call it only after `start`."""
+        """Returns whether Spark or another placement runs. Takes about 1 ms. Call this method only after `start`."""
         return self.placement.is_alive
 
     @property
     def state_failure(self) -> str | None:
-        """Returns why this server can't commit anything, for example because another server has taken
-        over; None if it can.
+        """Reason why this server can't commit results, such as a takeover by another server; None
+        if commits are possible.
         """
         return None if self._state is None else self._state.failure
 
     def check_readiness(self) -> Readiness:
-        """Returns whether this server can run a job now; takes about 1 ms. Any thread may call it."""
+        """Returns whether this server can start a job now. Takes about 1 ms. Thread-safe."""
         if not self._executor.done():
             return Readiness.STARTING
         if not self.placement.is_alive:
@@ -317,21 +346,30 @@ class RunnerServer:
 
     def has_jobs(self) -> bool:
         """Returns whether unfinished jobs exist."""
-        return bool(self._unfinished_jobs())
+        return bool(self._list_unfinished_jobs())
 
-    def _unfinished_jobs(self) -> set[str]:
+    def _list_unfinished_jobs(self) -> set[str]:
         """Returns the unfinished jobs."""
         return {job.job_id for job in self._job_server.jobs() if not job.state.is_terminal}
 
     def _remove_leftovers(self, unfinished: set[str]) -> None:
-        """Removes journals and data of finished jobs, except kept ones, if the list of jobs is complete."""
+        """Removes journals and data of finished jobs whose state isn't retained. Does nothing if
+        the list of jobs is damaged.
+        """
         if self._job_server.damage:
             return
-        needed = unfinished | self._retention_ends().keys()
+        needed = unfinished | self._list_retention_ends().keys()
         for job_id in self._store.list_job_ids():
             if job_id not in needed:
                 self._store.get_journal(job_id).delete_journal()
-        self._data.remove_other_jobs(needed)
+        self._data.remove_other_jobs({self._find_folder_owner(job_id) for job_id in needed})
+
+    def _remove_job_files(self, job_id: str) -> None:
+        self._data.remove_job_files(self._find_folder_owner(job_id))
+
+    def _find_folder_owner(self, job_id: str) -> str:
+        """Returns the ID of the job whose folder has the files of a job."""
+        return self._store.find_lineage(job_id).owner
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         executor = wait_for_job_need(
@@ -340,8 +378,12 @@ class RunnerServer:
         return executor if isinstance(executor, NeverStartedJob) else executor(job, reporter)
 
 
-def _option_type(option: NumericOption | ChoiceOption) -> OptionType:
-    return OptionType.STRING if isinstance(option, ChoiceOption) else OptionType.INTEGER
+def _make_limits(settings: ServerSettings) -> ServerLimits:
+    return ServerLimits(
+        messages=settings.keep_messages,
+        ended_jobs=settings.keep_jobs,
+        ended_seconds=settings.keep_jobs_for,
+    )
 
 
 def _make_guard(settings: ServerSettings) -> AccessGuard:
@@ -353,6 +395,6 @@ def _make_guard(settings: ServerSettings) -> AccessGuard:
         key=settings.tls_key,
         client_authority=settings.tls_client_ca,
     )
-    if guard.allow_remote and guard.asks_for_token and not guard.certificate:
+    if guard.allow_remote and guard.requires_token and not guard.certificate:
         log.warning("without --tls-cert, the token and all data cross the network unencrypted")
     return guard

@@ -1,22 +1,21 @@
-"""Check of a job for resources that executors on other machines can't reach."""
+"""Check that executors on other machines can reach all addresses that a job contains."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from beam_runner_model.jobs import JobSpec
-from beam_runner_planner.environments import option_value
+from beam_runner_planner.environments import get_option_value
 
 
 def find_loopback_address(job: JobSpec, elsewhere: Collection[str]) -> str:
-    """Returns one sentence with the resource and what to do; empty if executors can reach all
-    resources.
+    """Returns one sentence about an unreachable address, with a fix; empty if executors can reach
+    all addresses.
 
     Args:
-        job: the job.
         elsewhere: the hosts of executors on other machines.
     """
-    if not elsewhere or option_value(job.options, "environment_type") != "LOOPBACK":
+    if not elsewhere or get_option_value(job.options, "environment_type") != "LOOPBACK":
         return ""
     host = min(elsewhere)
     return (

@@ -1,7 +1,7 @@
-"""Watch on the reader of the server's output, and on the process with which the server must end.
+"""Detection that the server's parent program has exited, so that the server must stop.
 
-Beam's SDKs start a job server and read its output through a pipe. If such a program is killed, no
-process stops the server. But the pipe then has no reader, which the operating system reports.
+Beam's SDKs start a job server and read its output through a pipe. If such a program is killed, it
+can't stop the server. But the server then detects that its output pipe has no reader.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from beam_runner_model.threads import start_essential_thread
 
 
 class ParentAlreadyExited(Exception):
-    """Raised if the process with which this one must end has already ended."""
+    """Raised if the process to watch has already exited."""
 
 
 def watch_output_and_process(
     output: int, process: int | None, on_end: Callable[[str], None]
 ) -> None:
-    """Watches an output pipe and a process. When one of them ends, calls ``on_end`` once, on a
-    separate thread, with its name.
+    """Watches an output pipe and a process. When the pipe has no reader or the process exits, calls
+    ``on_end`` once, on a separate thread, with a name of what ended.
 
     Args:
         output: a file descriptor. If it isn't a pipe, its reader is not watched.

@@ -1,42 +1,48 @@
-"""The server's interface to a placement, beyond the driver's: inspect, start and stop."""
+"""Interface of a placement for the server: the server starts, inspects and stops the placement."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from beam_runner_runtime.driver.ports import Placement
+from beam_runner_driver.ports import Placement
 
 
 class PlacementService(Placement, Protocol):
-    """A placement that the server controls, even before its start. Any thread may call any method."""
+    """Placement (the system that runs worker processes) with methods for its start, its checks and
+    its stop. Thread-safe.
+    """
 
     @property
     def name(self) -> str:
-        """A name for people, such as ``Spark 4.3.0``. Available after the start."""
+        """Display name, such as ``Spark 4.3.0``. Available after the start."""
 
     @property
     def where(self) -> str:
-        """The machines, such as ``local[*,4]``. Available after the start."""
+        """Display text about the used machines, such as ``local[*,4]``. Available after the start."""
 
     @property
-    def loss(self) -> str:
-        """The error text for the case that the placement ended although it was not stopped."""
+    def loss_message(self) -> str:
+        """Error text for the case that the placement (the system that runs worker processes) has
+        ended unexpectedly.
+        """
 
     @property
     def host(self) -> str:
-        """The name or address under which its processes reach this machine."""
+        """Host name or address at which worker processes reach this machine."""
 
     @property
     def binding(self) -> str:
-        """The address on which to listen for its processes."""
+        """Address at which the server must listen for worker processes."""
 
     @property
     def is_on_this_machine(self) -> bool:
-        """Whether all processes run on this machine, so that other machines need not reach it."""
+        """Whether all worker processes run on this machine, so that other machines don't have to reach the server."""
 
     @property
     def is_alive(self) -> bool:
-        """Returns whether the placement runs; takes about 1 ms."""
+        """Returns whether the placement (the system that runs worker processes) runs. Takes about 1
+        ms.
+        """
 
     def check(self) -> None:
         """Checks the requirements of `start`.
@@ -46,7 +52,7 @@ class PlacementService(Placement, Protocol):
         """
 
     def start(self) -> None:
-        """Starts the placement. Takes seconds.
+        """Starts the placement (the system that runs worker processes). Takes seconds.
 
         Raises:
             Unavailable: the placement doesn't start, or `kill` was called meanwhile. Nothing of it
@@ -54,10 +60,10 @@ class PlacementService(Placement, Protocol):
         """
 
     def warm_up(self) -> None:
-        """Prepares everything for the first job. Takes seconds."""
+        """Starts worker processes in advance, so that the first job starts faster. Takes seconds."""
 
     def stop(self) -> None:
         """Ends the placement with all processes, within about 15 s. A repeated call does nothing."""
 
     def kill(self) -> None:
-        """Ends the placement at once, even while it starts."""
+        """Kills the placement and all worker processes immediately, even while they start."""

@@ -1,4 +1,5 @@
-"""Interfaces of the component that starts the server: a program with flags, and a platform for jobs.
+"""Interfaces that a package with a job server command implements: the command with its flags, and
+the platform that runs jobs.
 
 Importing this module is fast, because the server reads the command line before it imports Beam.
 """
@@ -14,34 +15,35 @@ if TYPE_CHECKING:
 
 
 class Platform(Protocol):
-    """The platform on which jobs run, before any part of it has started."""
+    """System on which jobs run, such as Spark, with the steps of its early start."""
 
     def begin(self) -> None:
-        """Starts the parts that take seconds, so that they start while this process imports Beam."""
+        """Starts slow parts of the system, such as Spark's Java process, while this process imports Beam."""
 
-    def fork_worker_template(self) -> None:
-        """Forks the process from which workers are forked, so that workers don't import Beam again.
+    def create_fork_server(self) -> None:
+        """Forks the fork server. Workers are forked from it later, so that they don't import Beam
+        again.
 
-        The process has only one thread then, and `placement` has not been called.
+        The server calls this method while it has only one thread, and before `placement`.
         """
 
     def placement(self) -> PlacementService:
-        """Returns the placement of worker processes on this platform; called once."""
+        """Creates the placement, which runs worker processes on this system. Called once."""
 
     def kill(self) -> None:
-        """Ends what `begin` started, if the server can't be created."""
+        """Kills the parts that `begin` started, if the server can't be created."""
 
 
 class Program(Protocol):
-    """A command that starts servers: its name, its platform flags, and its other commands."""
+    """Command that starts a server: its name, its flags, and its subcommands."""
 
     @property
     def name(self) -> str:
-        """The name at the start of messages."""
+        """Name of the command, at the start of its messages."""
 
     @property
     def distribution(self) -> str:
-        """The distribution that contains the command, whose extras install more."""
+        """Name of the Python distribution that contains the command, for hints about its extras."""
 
     @property
     def description(self) -> str:

@@ -1,4 +1,6 @@
-"""The directory to which relative paths of a job refer, and a warning if it isn't the client's."""
+"""Working directory of a job's worker processes, and a warning if relative paths don't refer to the
+client's working directory.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from beam_runner_runtime.client_folder import ClientFolder
 
 _LONGEST = 500
 _MOST = 10
-"""The maximum number of steps in a warning."""
+"""Maximum number of steps that a warning lists."""
 
 
 def find_reachable_folder(job: JobSpec, *, on_cluster: bool) -> str:
@@ -20,7 +22,6 @@ def find_reachable_folder(job: JobSpec, *, on_cluster: bool) -> str:
     empty text.
 
     Args:
-        job: the job.
         on_cluster: whether workers can run on other machines than this one.
     """
     folder = None if on_cluster else ClientFolder.of_job(job.options)
@@ -32,7 +33,6 @@ def describe_relative_paths(job: JobSpec, steps: Iterable[FileStep], *, on_clust
     no step has a relative path.
 
     Args:
-        job: the job.
         steps: the job's steps with files.
         on_cluster: whether workers can run on other machines than this one.
     """

@@ -1,4 +1,4 @@
-"""State of failed or cancelled streams, which the server retains until it expires."""
+"""Retention of the state of failed and cancelled streams, until the state expires."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class RetainedStreams:
-    """Retained streams of a server; thread-safe.
+    """Keeper of the retained state of streams, which removes expired state. Thread-safe.
 
     Args:
         store: store of the journals, and of the times at which the streams ended.
@@ -34,7 +34,7 @@ class RetainedStreams:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def expiry_times(self) -> Mapping[str, float]:
+    def list_expiry_times(self) -> Mapping[str, float]:
         """Returns the jobs with retained state, and their expiry times."""
         now = self._clock()
         try:
@@ -67,8 +67,8 @@ class RetainedStreams:
             self._thread.join()
 
     def remove_expired(self, remove: Callable[[str], None], unfinished: Collection[str]) -> None:
-        """Removes the expired state of streams. Journals come last, so that a failed removal is repeated."""
-        kept = self.expiry_times()
+        """Removes the expired state of streams. Removes journals last, so that a failed removal is repeated."""
+        kept = self.list_expiry_times()
         for job_id in self._store.list_finished_jobs():
             if job_id not in kept and job_id not in unfinished:
                 remove(job_id)

@@ -1,4 +1,6 @@
-"""Jobs that wait for their placement, which can take minutes, and cancellation of such jobs."""
+"""Wait of a job until worker processes can start. The wait can take minutes, and the job can be
+cancelled meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +21,25 @@ class NeverStartedJob(JobHandle):
     """Handle of a job that never ran on this server."""
 
     def cancel(self) -> None:
-        """Does nothing, because an ended job has nothing to cancel."""
+        """Does nothing, because the job has ended."""
 
     def drain(self) -> None:
-        """Does nothing, because an ended job has nothing to drain."""
+        """Does nothing, because the job has ended."""
 
     def metrics(self) -> JobMetrics:
-        """Returns no metrics, because the job never ran."""
+        """Returns empty metrics, because the job never ran."""
         return JobMetrics()
 
 
 def wait_for_job_need(
     what: Future[_T], state: Callable[[], JobState], reporter: JobReporter
 ) -> _T | NeverStartedJob:
-    """Waits for an object that a job needs, and returns it; ends the job if the job is cancelled
-    first.
+    """Waits for an object that a job needs, such as the system for its worker processes, and
+    returns the object. If the job is cancelled meanwhile, ends the job.
 
     Args:
         what: future of the object.
         state: function that returns the state of the job.
-        reporter: reporter of the end of the job.
 
     Raises:
         Exception: The object can't be created.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -14,9 +15,10 @@ from beam_runner_jobservices.guard import AccessGuard
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_jobservices.server import JobServer
 from beam_runner_model.failures import FailedBundle
-from beam_runner_model.jobs import JobMetrics, JobSpec, JobState, MetricCell
+from beam_runner_model.jobs import JobInfo, JobMetrics, JobSpec, JobState, MetricCell
 from beam_runner_model.observation import Execution, StageSeries, ThreadStack
 from beam_runner_model.stories import BundleStory, StoryStatus, StoryStep
+from beam_runner_model.successions import RollbackRequest, Succession
 from beam_runner_model.varints import encode_varint
 from beam_runner_model.waits import Wait, WaitKind
 
@@ -68,13 +70,13 @@ class FakeJob:
     def metrics(self) -> JobMetrics:
         return self.given
 
-    def execution(self) -> Execution:
+    def get_execution(self) -> Execution:
         return self.doing
 
     def get_stage_series(self) -> tuple[StageSeries, ...]:
         return ()
 
-    def stacks(self) -> tuple[ThreadStack, ...]:
+    def get_stacks(self) -> tuple[ThreadStack, ...]:
         return ()
 
 
@@ -83,20 +85,34 @@ class FakeServer:
 
     def __init__(self, folder: Path, guard: AccessGuard | None = None) -> None:
         self._jobs: dict[str, FakeJob] = {}
+        self.rollbacks: list[RollbackRequest] = []
+        self.succession_of_next_job = Succession()
+        self.end_of_next_job: tuple[JobState, str | None] | None = None
         self._server = JobServer(
             self._start,
             artifacts_dir=folder / "a",
             port=0,
             tell_story=self._find_story,
             guard=guard,
+            plan_rollback=self._plan_rollback,
         )
         self.address = self._server.address
         self._server.start()
 
     def _start(self, spec: JobSpec, reporter: JobReporter) -> FakeJob:
         job = self._jobs[spec.job_id] = FakeJob(spec, reporter)
-        reporter.state(JobState.RUNNING)
+        reporter.record_succession(self.succession_of_next_job)
+        if self.end_of_next_job is None:
+            reporter.state(JobState.RUNNING)
+        else:
+            reporter.state(*self.end_of_next_job)
         return job
+
+    def _plan_rollback(
+        self, running: JobInfo, replaced: JobSpec, request: RollbackRequest
+    ) -> Mapping[str, Any]:
+        self.rollbacks.append(request)
+        return replaced.options
 
     def _find_story(self, job_id: str, bundle: int) -> BundleStory:
         return STORY if bundle == 7 else BundleStory(bundle, StoryStatus.UNKNOWN, next_bundle=8)

@@ -25,7 +25,7 @@ def silent() -> Iterator[str]:
         yield f"localhost:{listening.getsockname()[1]}"
 
 
-def test_jobs_are_listed_newest_first(
+def test_list_command_prints_jobs_newest_first(
     server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert server.run("jobs") == 0
@@ -49,7 +49,9 @@ def test_jobs_are_listed_newest_first(
     assert listed[1]["ended"] >= listed[1]["started"] > 0
 
 
-def test_jobs_of_one_user_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_command_with_user_prints_jobs_of_user(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     tokens = {name: f"the token of {name}" for name in ("ann", "bob")}
     tables = (
         f'[users.{name}]\ntoken = "{token}"\nrights = ["submit", "read"]\n'
@@ -82,7 +84,7 @@ def test_jobs_of_one_user_are_listed(tmp_path: Path, capsys: pytest.CaptureFixtu
         server.stop()
 
 
-def test_job_is_found_by_id_part_of_id_and_unique_name(
+def test_describe_command_finds_job_by_id_part_of_id_and_unique_name(
     server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = server.submit("alone")
@@ -104,7 +106,7 @@ def test_job_is_found_by_id_part_of_id_and_unique_name(
     assert error.count("\n") == 1
 
 
-def test_description_contains_stages_waits_and_failures(
+def test_describe_command_prints_stages_waits_and_failures(
     server: FakeServer, stuck: FakeJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert server.run("describe", "stuck") == 0
@@ -147,7 +149,7 @@ def test_drain_command_returns_while_job_drains(
     assert server.run("drain", "one") == 1
 
 
-def test_commands_without_server_fail_within_limit(
+def test_job_commands_without_server_fail_within_limit(
     silent: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.create_server(("localhost", 0)) as taken:
@@ -175,7 +177,7 @@ def test_commands_without_server_fail_within_limit(
         (["logs", "one", "--tail", "0"], "1 or more"),
     ],
 )
-def test_wrong_command_line_fails_with_one_line(
+def test_job_command_with_wrong_command_line_fails_with_one_line(
     arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
@@ -185,7 +187,9 @@ def test_wrong_command_line_fails_with_one_line(
     assert error.count("\n") == 1
 
 
-def test_misspelled_command_names_nearest_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_misspelled_job_command_fails_and_names_nearest_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit, match="2"):
         cli.main(["canel", "job"], PlainProgram())
     assert "did you mean the command cancel?" in capsys.readouterr().err

@@ -30,7 +30,7 @@ def texts(output: str) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_log_is_printed_with_severity_and_step(
+def test_logs_command_prints_severity_and_step(
     server: FakeServer, job: FakeJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert server.run("logs", "one") == 0
@@ -49,7 +49,7 @@ def test_log_is_printed_with_severity_and_step(
         (("--step=Mak",), []),
     ],
 )
-def test_log_lines_are_selected(
+def test_logs_command_prints_selected_lines(
     flags: tuple[str, ...],
     selected: list[str],
     server: FakeServer,
@@ -63,7 +63,7 @@ def test_log_lines_are_selected(
     assert [text for _, _, text in texts(capsys.readouterr().out)] == selected
 
 
-def test_long_log_is_printed_completely(
+def test_logs_command_prints_long_log_completely(
     server: FakeServer, job: FakeJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job.reporter.log(MessageLine(Importance.BASIC, str(at)) for at in range(2_500))
@@ -74,7 +74,7 @@ def test_long_log_is_printed_completely(
     assert [text for _, _, text in texts(capsys.readouterr().out)] == found[-1200:]
 
 
-def test_followed_log_ends_with_job(
+def test_logs_command_that_follows_job_ends_with_job(
     server: FakeServer, job: FakeJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found: list[int] = []

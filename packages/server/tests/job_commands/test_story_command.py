@@ -13,7 +13,9 @@ from beam_runner_server.plain import PlainProgram
 from .conftest import FakeServer
 
 
-def test_story_command_prints_story(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_story_command_prints_history_of_bundle(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     job = server.submit("one")
     assert server.run("story", job.job_id, "7") == 0
     assert capsys.readouterr().out.splitlines() == [

@@ -1,4 +1,4 @@
-"""The ASGI application of the web interface: its addresses and their request handlers."""
+"""ASGI application of the web interface: its URLs and request handlers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from .asgi.api import ScriptApi
 from .asgi.events import EventStreams
-from .asgi.health import HealthAnswers
+from .asgi.health import HealthProbes
 from .asgi.login import LoginPage
 from .asgi.security import PageAccess, RequestGuard
 from .html.pages import JOB_PAGES, PageContents, Values
@@ -45,7 +45,7 @@ _STATUS = {
 }
 _Found = TypeVar("_Found")
 _Answer = Callable[[Request], Response]
-"""A handler of a request; may block."""
+"""Type of a request handler, which may block."""
 
 
 def get_http_status(error: JobApiError) -> int:
@@ -62,8 +62,9 @@ def create_app(
 
     Args:
         settings: see `WebSettings`.
-        connect: makes clients of the job server.
-        check_readiness: returns whether the job server can run jobs, if this process knows it.
+        connect: function that returns a client of the job server.
+        check_readiness: function that returns whether the job server can run jobs; None if this
+            process can't know it.
     """
     target = settings.job_target or settings.job_endpoint
     site = _RequestHandlers(
@@ -82,9 +83,9 @@ def create_app(
         middleware=[guard],
         lifespan=site.lifespan,
         exception_handlers={
-            JobApiError: site.job_server_error,
-            HTTPException: site.http_error,
-            Exception: site.unexpected_error,
+            JobApiError: site.handle_job_server_error,
+            HTTPException: site.handle_http_error,
+            Exception: site.handle_unexpected_error,
         },
     )
 
@@ -106,7 +107,7 @@ class _RequestHandlers:
         self._events = EventStreams(self._pages, self._renderer, self._run_in_thread)
         self._api = ScriptApi(self._pages)
         self._login = LoginPage(self._renderer, settings)
-        self._health = HealthAnswers(self._watches, check_readiness)
+        self._health = HealthProbes(self._watches, check_readiness)
 
     def list_routes(self) -> list[Route | Mount]:
         pages = {
@@ -161,10 +162,10 @@ class _RequestHandlers:
     def _make_threaded_handler(self, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
         """Returns a handler that runs a blocking call in a thread."""
 
-        async def endpoint(request: Request) -> Response:
+        async def handle_in_thread(request: Request) -> Response:
             return await self._run_in_thread(answer, request)
 
-        return endpoint
+        return handle_in_thread
 
     def _render_html(self, template: str, values: Values, status: int = 200) -> HTMLResponse:
         return HTMLResponse(self._renderer.render_page(template, values), status)
@@ -173,13 +174,13 @@ class _RequestHandlers:
         return self._render_html("jobs.html", self._pages.list_jobs(request.query_params))
 
     def _make_page_handler(self, name: str) -> _Answer:
-        def show(request: Request) -> Response:
+        def show_page(request: Request) -> Response:
             values = self._pages.show_job_page(
                 request.path_params["job_id"], name, request.query_params
             )
             return self._render_html(JOB_PAGES[name].template, values)
 
-        return show
+        return show_page
 
     def _show_end_form(self, request: Request) -> Response:
         values = self._pages.show_job_page(
@@ -229,7 +230,7 @@ class _RequestHandlers:
         }
         return self._render_html("error.html", values, status)
 
-    async def job_server_error(self, request: Request, error: Exception) -> Response:
+    async def handle_job_server_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, JobApiError)
         if error.code == "NOT_FOUND" and "job_id" in request.path_params:
             await self._run_in_thread(self._watches.close_follower, request.path_params["job_id"])
@@ -240,7 +241,7 @@ class _RequestHandlers:
         }.get(error.code, "The job server rejected the request")
         return self._render_error(request, get_http_status(error), title, error.text)
 
-    async def http_error(self, request: Request, error: Exception) -> Response:
+    async def handle_http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         titles = {
             404: "The page doesn't exist",
@@ -252,5 +253,5 @@ class _RequestHandlers:
         response.headers.update(error.headers or {})
         return response
 
-    async def unexpected_error(self, request: Request, error: Exception) -> Response:
+    async def handle_unexpected_error(self, request: Request, error: Exception) -> Response:
         return PlainTextResponse(f"The web interface failed: {type(error).__name__}", 500)

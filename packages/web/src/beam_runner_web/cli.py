@@ -9,6 +9,7 @@ import argparse
 import importlib.metadata
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import attrs
 from beam_runner_jobservices.credential_flags import add_credential_flags, read_credentials
@@ -49,8 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WebError as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
-    print(f"{PROGRAM} shows the jobs of {settings.job_endpoint} at {server.url}", flush=True)
-    server.run()
+    # After its shutdown, uvicorn raises the signal of Ctrl-C again.
+    with suppress(KeyboardInterrupt):
+        print(f"{PROGRAM} shows the jobs of {settings.job_endpoint} at {server.url}", flush=True)
+        server.run()
     return 0
 
 

@@ -1,4 +1,6 @@
-"""The web pages as an extension of a job server, which loads it through the entry point `beam_runner.extensions`."""
+"""Extension of a job server that serves the web interface. The server loads it by the entry point
+`beam_runner.extensions`.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,7 @@ if TYPE_CHECKING:
 
 
 class WebExtension:
-    """An extension that serves the web pages in the job server's process. The pages read jobs as a
-    client of the server.
-    """
+    """Extension that serves the web interface in the job server's process, as a client of the server."""
 
     def __init__(self) -> None:
         self._settings: WebSettings | None = None
@@ -29,16 +29,17 @@ class WebExtension:
         """Adds the flags that begin with `--web-`."""
         add_flags(parser)
 
-    def configure(self, found: argparse.Namespace) -> None:
-        """Receives the values of the flags.
+    def configure(self, found: argparse.Namespace) -> bool:
+        """Receives the values of the flags, and returns whether `--serve-http` is true.
 
         Raises:
             ValueError: the token file can't be read.
         """
         self._settings = make_settings(found, "")
+        return bool(found.serve_http)
 
     def start(self, door: LocalAccess) -> str:
-        """Starts to serve the pages; returns their address.
+        """Starts to serve the web pages. Returns the address of the pages.
 
         If the job server requires credentials, the pages require a token: the token in
         `--web-token-file`, the token of the job server, or the token of one of its users.
@@ -61,14 +62,14 @@ class WebExtension:
             token=self._settings.token or ("" if door.users else door.token),
             users=door.users,
         )
-        if door.guarded and not settings.asks_for_token:
+        if door.guarded and not settings.requires_token:
             raise WebError(
                 "Can't show jobs in a browser: the server requires client"
                 " certificates, so its web pages need a token; set --web-token-file"
             )
         self._server = WebServer(settings, door.check_readiness)
         self._server.start()
-        asks = ", and require the token" if settings.asks_for_token else ""
+        asks = ", and require the token" if settings.requires_token else ""
         door.announce_pages(self._server.url)
         return f"its jobs are shown at {self._server.url}{asks}"
 

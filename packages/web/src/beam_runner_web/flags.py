@@ -31,14 +31,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="host name that browsers can use for the web pages, in addition to"
-        " localhost; can be repeated",
+        help="host name that browsers can use, in addition to localhost; can be repeated",
     )
     group.add_argument(
         "--web-token-file",
         type=Path,
         metavar="FILE",
-        help="file with the token that browsers and scripts must send",
+        help="file with the token of browsers and scripts",
     )
     group.add_argument(
         "--web-root-path",
@@ -49,7 +48,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--web-read-only",
         action="store_true",
-        help="show jobs, but don't let users cancel or drain them",
+        help="don't let users cancel or drain jobs",
     )
 
 

@@ -1,4 +1,4 @@
-"""A server of the pages on a separate port, in the calling thread or in its own."""
+"""HTTP server of the web interface."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class WebError(RuntimeError):
 
 
 class WebServer:
-    """Server of the pages. The constructor takes the port.
+    """HTTP server of the web interface. The constructor opens the port.
 
     Args:
         settings: see `WebSettings`.
@@ -37,7 +37,7 @@ class WebServer:
         settings: WebSettings,
         check_readiness: Callable[[], Readiness] = lambda: Readiness.READY,
     ) -> None:
-        if settings.host not in LOOPBACK and not settings.asks_for_token:
+        if settings.host not in LOOPBACK and not settings.requires_token:
             raise WebError(
                 f"other machines can reach {settings.host}, so the web pages need a"
                 " token: set --web-token-file"
@@ -60,7 +60,7 @@ class WebServer:
             log_config=None,
             access_log=False,
             root_path=settings.root_path,
-            # Live pages are streams that never end, so don't wait for them.
+            # Don't wait for open event streams at the shutdown, because they never end.
             timeout_graceful_shutdown=1,
             server_header=False,
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    # These imports load Beam, which takes seconds, and the flags must be available before.
+    # Import the job services here and not at the top, because they load Beam, which takes seconds.
     from beam_runner_jobservices.channels import Credentials
     from beam_runner_jobservices.users_file import UsersFile
 
@@ -44,7 +44,7 @@ class WebSettings:
     users: UsersFile | None = attrs.field(default=None, repr=False)
 
     @property
-    def asks_for_token(self) -> bool:
+    def requires_token(self) -> bool:
         """Whether a browser must send a token."""
         return bool(self.token) or self.users is not None
 

@@ -16,7 +16,7 @@ SAMPLE = re.compile(
 
 
 @pytest.mark.parametrize("part", ["steps", "stages", "bundles", "errors", "metrics", "logs"])
-def test_job_parts_are_returned_as_json(server: Server, web: TestClient, part: str) -> None:
+def test_web_api_returns_parts_of_job_as_json(server: Server, web: TestClient, part: str) -> None:
     server.kind = Observed
     job = server.submit()
     job.given = JobMetrics((count("lines", 5), stage("s", "Count", "open_bundles", 1)))
@@ -25,7 +25,7 @@ def test_job_parts_are_returned_as_json(server: Server, web: TestClient, part: s
     assert isinstance(found.json()[part], list)
 
 
-def test_job_is_returned_with_steps_and_metrics(server: Server, web: TestClient) -> None:
+def test_web_api_returns_job_with_steps_and_metrics(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.given = JobMetrics(
         (count("lines", 5), user("Count", "seen", 3)), (user("Count", "seen", 2),)
@@ -48,7 +48,9 @@ def test_invalid_api_request_is_refused_as_json(server: Server, web: TestClient)
     assert "GET" in refused.headers["allow"]
 
 
-def test_prometheus_gets_metrics_of_running_jobs(server: Server, web: TestClient) -> None:
+def test_prometheus_endpoint_returns_metrics_of_running_jobs(
+    server: Server, web: TestClient
+) -> None:
     pipeline = word_count()
     add_step(pipeline, "t9", 'a "b"\n\\c', reads={"in": "lines"}, writes={"out": "odd"})
     pipeline.components.transforms["root"].subtransforms.append("t9")
@@ -57,6 +59,7 @@ def test_prometheus_gets_metrics_of_running_jobs(server: Server, web: TestClient
         count("odd", 7),
         stage("s", "Count", "backlog_bytes", 9),
         stage("s", "Count", "dropped_values", 4),
+        stage("s", "Count", "quarantined", 2),
     )
     job.given = ended.given = JobMetrics(given)
     ended.reporter.state(JobState.DONE)
@@ -67,6 +70,7 @@ def test_prometheus_gets_metrics_of_running_jobs(server: Server, web: TestClient
     assert f'beam_step_elements_total{{job="{job.id}",step="a \\"b\\"\\n\\\\c"}} 7' in told
     assert f'beam_stage_backlog_bytes{{job="{job.id}",stage="s"}} 9' in told
     assert f'beam_stage_dropped_values_total{{job="{job.id}",stage="s"}} 4' in told
+    assert f'beam_stage_quarantined_elements_total{{job="{job.id}",stage="s"}} 2' in told
     assert not any(ended.id in line for line in told)
     kinds = dict(line.split()[2:] for line in lines if line.startswith("# TYPE"))
     assert {name for name in kinds if name.endswith("_total")} == {
@@ -74,6 +78,8 @@ def test_prometheus_gets_metrics_of_running_jobs(server: Server, web: TestClient
     }
 
 
-def test_metrics_without_job_server_are_unavailable(server: Server, web: TestClient) -> None:
+def test_prometheus_metrics_without_job_server_are_unavailable(
+    server: Server, web: TestClient
+) -> None:
     server.server.stop(grace=0)
     assert web.get("/metrics").status_code == 503

@@ -49,7 +49,7 @@ def test_event_stream_sends_changes_and_ends_with_job(server: Server, url: str) 
     assert any("done" in parts.get("live_head", "") for name, parts in rest if name == "parts")
 
 
-def test_job_without_viewers_is_not_polled(server: Server, url: str) -> None:
+def test_job_is_not_polled_without_open_pages(server: Server, url: str) -> None:
     job = server.submit()
     with httpx.stream("GET", f"{url}/jobs/{job.id}/events?page=", timeout=20) as response:
         next(events(response))
@@ -79,7 +79,7 @@ def test_seven_pages_share_polled_data(server: Server, url: str) -> None:
             one.__exit__(None, None, None)
 
 
-def test_page_without_stream_requests_all_parts(server: Server, url: str) -> None:
+def test_page_without_event_stream_requests_all_parts(server: Server, url: str) -> None:
     job = server.submit()
     job.reporter.state(JobState.DONE)
     found = httpx.get(f"{url}/jobs/{job.id}/events?page=logs&once=1").json()

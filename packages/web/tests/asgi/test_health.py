@@ -30,21 +30,21 @@ def source() -> ReadinessSource:
 
 @pytest.fixture
 def probed(server: Server, source: ReadinessSource) -> Iterator[TestClient]:
-    """Returns a client without a token, which sends the address of a pod as the host name."""
+    """Returns a client without a token that sends the address of a pod as the host name."""
     settings = WebSettings(server.address, token="s3cret", root_path="/beam")
     app = create_app(settings, check_readiness=source.check)
     with TestClient(app, base_url="http://10.1.2.3:8074", follow_redirects=False) as client:
         yield client
 
 
-def test_ready_server_answers_probes_without_token(probed: TestClient) -> None:
+def test_health_probes_of_ready_server_succeed_without_token(probed: TestClient) -> None:
     for path in ("/healthz", "/readyz"):
         answer = probed.get(path)
         assert (answer.status_code, answer.text) == (200, "ok\n")
 
 
 @pytest.mark.parametrize("readiness", [one for one in Readiness if one is not Readiness.READY])
-def test_unready_server_is_healthy_and_answers_one_sentence(
+def test_health_probes_of_unready_server_report_one_sentence(
     probed: TestClient, source: ReadinessSource, readiness: Readiness
 ) -> None:
     source.value = readiness
@@ -54,7 +54,7 @@ def test_unready_server_is_healthy_and_answers_one_sentence(
     assert answer.text.count(".") == 1 and answer.text.endswith(".\n")
 
 
-def test_lost_job_server_is_unready_and_its_address_stays_secret(
+def test_readiness_probe_without_job_server_fails_and_hides_its_address(
     server: Server, probed: TestClient
 ) -> None:
     server.server.stop(grace=0)
@@ -64,7 +64,9 @@ def test_lost_job_server_is_unready_and_its_address_stays_secret(
     assert server.address not in answer.text and answer.text.count("\n") == 1
 
 
-def test_probe_answer_without_token_has_no_job(server: Server, probed: TestClient) -> None:
+def test_health_probe_response_without_token_contains_no_job(
+    server: Server, probed: TestClient
+) -> None:
     job = server.submit(name="secret work")
     for path in ("/healthz", "/readyz"):
         answer = probed.get(path)
@@ -72,16 +74,16 @@ def test_probe_answer_without_token_has_no_job(server: Server, probed: TestClien
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz/jobs", "/readyz2", "/metrics"])
-def test_other_paths_still_require_host_name(probed: TestClient, path: str) -> None:
+def test_paths_other_than_probes_require_host_name(probed: TestClient, path: str) -> None:
     assert probed.get(path).status_code == 421
 
 
 @pytest.mark.parametrize("path", ["/healthz/", "/readyz2", "/healthzjobs"])
-def test_other_paths_still_require_token(probed: TestClient, path: str) -> None:
+def test_paths_other_than_probes_require_token(probed: TestClient, path: str) -> None:
     assert probed.get(path, headers={"host": "localhost"}).status_code == 303
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_probes_accept_no_unsafe_method(probed: TestClient, path: str) -> None:
+def test_health_probes_refuse_unsafe_methods(probed: TestClient, path: str) -> None:
     assert probed.post(path).status_code == 421
     assert probed.post(path, headers={"host": "localhost"}).status_code == 401

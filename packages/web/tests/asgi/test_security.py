@@ -11,14 +11,14 @@ from ..conftest import Server
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8074", "127.0.0.1:1", "[::1]:8074"])
-def test_local_host_names_are_accepted(web: TestClient, host: str) -> None:
+def test_request_with_local_host_name_is_accepted(web: TestClient, host: str) -> None:
     assert web.get("/", headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "localhost.evil.example", "evil:8074", "", "[::1"]
 )
-def test_other_host_names_are_refused(web: TestClient, host: str) -> None:
+def test_request_with_unknown_host_name_is_refused(web: TestClient, host: str) -> None:
     assert web.get("/", headers={"host": host}).status_code == 421
 
 
@@ -32,7 +32,7 @@ def test_other_host_names_are_refused(web: TestClient, host: str) -> None:
         {"origin": "http://localhost:1"},
     ],
 )
-def test_other_sites_cannot_end_jobs(
+def test_request_from_another_site_cannot_end_job(
     server: Server, web: TestClient, headers: dict[str, str]
 ) -> None:
     job = server.submit()
@@ -43,7 +43,7 @@ def test_other_sites_cannot_end_jobs(
 @pytest.mark.parametrize(
     "headers", [{"sec-fetch-site": "same-origin"}, {"origin": "http://localhost"}, {}]
 )
-def test_page_of_same_origin_can_cancel_job(
+def test_request_from_same_origin_can_cancel_job(
     server: Server, web: TestClient, headers: dict[str, str]
 ) -> None:
     job = server.submit()
@@ -65,7 +65,7 @@ def test_responses_have_security_headers(web: TestClient) -> None:
         assert "access-control-allow-origin" not in headers
 
 
-def test_read_only_pages_show_jobs_and_end_no_job(server: Server) -> None:
+def test_read_only_pages_show_jobs_and_cannot_end_jobs(server: Server) -> None:
     job = server.submit()
     app = create_app(WebSettings(server.address, read_only=True))
     with TestClient(app, base_url="http://localhost") as web:
@@ -74,7 +74,7 @@ def test_read_only_pages_show_jobs_and_end_no_job(server: Server) -> None:
     assert server.client.state(job.id).state is JobState.RUNNING
 
 
-def test_token_is_shown_once(server: Server) -> None:
+def test_browser_sends_web_token_once_and_then_uses_cookie(server: Server) -> None:
     app = create_app(WebSettings(server.address, token="s3cret"))
     with TestClient(app, base_url="http://localhost", follow_redirects=False) as web:
         assert web.get("/").headers["location"] == "/login"

@@ -125,7 +125,9 @@ def figures(job: Any) -> None:
     )
 
 
-def test_graph_opens_and_closes_by_click_and_by_key(server: Server, open_page: Open) -> None:
+def test_graph_composite_opens_and_closes_by_click_and_by_key(
+    server: Server, open_page: Open
+) -> None:
     page = open_page(f"/jobs/{server.submit().id}")
     assert page.locator(".node").count() == 3
     page.locator("a.fold[aria-label='Open Read']").click()
@@ -143,7 +145,7 @@ def test_graph_opens_and_closes_by_click_and_by_key(server: Server, open_page: O
     page.locator("#live_panel h2", has_text="Where the time goes").wait_for()
 
 
-def test_figures_change_while_job_runs(server: Server, open_page: Open) -> None:
+def test_numbers_on_page_change_while_job_runs(server: Server, open_page: Open) -> None:
     job = server.submit()
     page = open_page(f"/jobs/{job.id}")
     page.locator(".node", has_text="Count").wait_for()
@@ -155,7 +157,9 @@ def test_figures_change_while_job_runs(server: Server, open_page: Open) -> None:
     page.locator("#live_head .pill", has_text="done").wait_for()
 
 
-def test_failed_job_leads_to_user_line_in_one_click(server: Server, open_page: Open) -> None:
+def test_failed_job_page_links_to_failing_line_of_user_code(
+    server: Server, open_page: Open
+) -> None:
     job = server.submit()
     job.reporter.state(JobState.FAILED, TRACE)
     page = open_page(f"/jobs/{job.id}")
@@ -165,7 +169,9 @@ def test_failed_job_leads_to_user_line_in_one_click(server: Server, open_page: O
     page.locator(".frames .first", has_text="return {'a': 1}[word]").wait_for()
 
 
-def test_job_that_waits_for_side_input_shows_sentence(server: Server, open_page: Open) -> None:
+def test_page_of_job_that_waits_for_side_input_shows_reason(
+    server: Server, open_page: Open
+) -> None:
     server.kind = Observed
     job = server.submit()
     figures(job)
@@ -175,7 +181,9 @@ def test_job_that_waits_for_side_input_shows_sentence(server: Server, open_page:
     page.locator("#live_stages .wait", has_text="waits for its side input").wait_for()
 
 
-def test_blocking_call_is_named_with_step_process_and_line(server: Server, open_page: Open) -> None:
+def test_page_names_blocking_call_with_step_process_and_line(
+    server: Server, open_page: Open
+) -> None:
     server.kind = Observed
     job = server.submit()
     job.runs, job.threads = BLOCKED, STACKS
@@ -187,7 +195,7 @@ def test_blocking_call_is_named_with_step_process_and_line(server: Server, open_
     page.locator(".frames .now", has_text="time.sleep(20)").wait_for()
 
 
-def test_job_is_cancelled_and_drained(server: Server, open_page: Open) -> None:
+def test_buttons_cancel_and_drain_job(server: Server, open_page: Open) -> None:
     for button, word in (("Cancel the job", "cancelled"), ("Drain the job", "drained")):
         page = open_page(f"/jobs/{server.submit().id}")
         page.get_by_text("End the job").click()
@@ -195,7 +203,7 @@ def test_job_is_cancelled_and_drained(server: Server, open_page: Open) -> None:
         page.locator("#live_head .pill", has_text=word).wait_for()
 
 
-def test_log_is_followed_with_its_filter(server: Server, open_page: Open) -> None:
+def test_log_page_adds_new_lines_that_match_its_filter(server: Server, open_page: Open) -> None:
     job = server.submit()
     job.reporter.message(Importance.BASIC, "the first line", "Count")
     page = open_page(f"/jobs/{job.id}/logs?step=t3")
@@ -206,7 +214,7 @@ def test_log_is_followed_with_its_filter(server: Server, open_page: Open) -> Non
     assert page.locator(".lines", has_text="of another step").count() == 0
 
 
-def test_typed_text_stays_while_page_changes(server: Server, open_page: Open) -> None:
+def test_typed_text_stays_while_page_updates(server: Server, open_page: Open) -> None:
     page = open_page("/")
     page.locator("input[name=name]").fill("abc")
     server.submit(name="a new one")
@@ -214,7 +222,7 @@ def test_typed_text_stays_while_page_changes(server: Server, open_page: Open) ->
     assert page.locator("input[name=name]").input_value() == "abc"
 
 
-def test_pages_work_without_scripts(server: Server, open_page: Open) -> None:
+def test_pages_work_without_javascript(server: Server, open_page: Open) -> None:
     job = server.submit()
     figures(job)
     page = open_page(f"/jobs/{job.id}", java_script_enabled=False)
@@ -226,7 +234,7 @@ def test_pages_work_without_scripts(server: Server, open_page: Open) -> None:
     page.locator(".pill", has_text="cancelled").wait_for()
 
 
-def test_seven_tabs_of_one_job_are_all_live(server: Server, open_page: Open) -> None:
+def test_seven_tabs_of_one_job_all_update(server: Server, open_page: Open) -> None:
     job = server.submit()
     first = open_page(f"/jobs/{job.id}")
     pages = [first]
@@ -278,7 +286,7 @@ def test_pages_are_accessible_and_fit_screen(
         assert (max(map(int, re.findall(r"\d+", ground)[:3])) < 60) == (scheme == "dark")
 
 
-def test_restarted_server_is_followed_again(tmp_path: Path, chromium: Any) -> None:
+def test_page_reconnects_after_server_restart(tmp_path: Path, chromium: Any) -> None:
     folders = {"folder": tmp_path / "artifacts", "state_dir": tmp_path / "state"}
     server = Server(**folders)
     web = WebServer(WebSettings(server.address, port=0))
@@ -304,7 +312,7 @@ def test_restarted_server_is_followed_again(tmp_path: Path, chromium: Any) -> No
         server.close()
 
 
-def test_keyboard_reaches_step_and_returns(server: Server, open_page: Open) -> None:
+def test_keyboard_focus_reaches_step_panel_and_returns(server: Server, open_page: Open) -> None:
     job = server.submit()
     figures(job)
     page = open_page("/")
@@ -351,7 +359,7 @@ def test_step_text_fits_into_its_box(server: Server, open_page: Open) -> None:
     )
 
 
-def test_theme_is_remembered(server: Server, open_page: Open) -> None:
+def test_selected_color_theme_is_remembered(server: Server, open_page: Open) -> None:
     page = open_page("/")
     for _ in range(2):
         page.get_by_role("button", name="Theme").click()
@@ -374,7 +382,7 @@ def large(composites: int, parts: int) -> Any:
     return pipeline
 
 
-def test_graph_of_2000_steps_opens_in_part(server: Server, open_page: Open) -> None:
+def test_graph_of_2000_steps_opens_partially(server: Server, open_page: Open) -> None:
     job = server.submit(large(40, 50))
     page = open_page(f"/jobs/{job.id}?open=c0&open=c39")
     assert page.locator("#canvas .node").count() == 143

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 import time
 from typing import Any
@@ -52,7 +53,7 @@ def job(server: Server) -> Any:
     return server.submit()
 
 
-def test_stuck_bundle_cause_names_source_line(web: TestClient, job: Any) -> None:
+def test_cause_of_stuck_bundle_names_source_line(web: TestClient, job: Any) -> None:
     job.runs = Execution((bundle(7, 23.0, 21.5),), waits=(waits("w", "Write", "Count"),))
     job.threads = (ThreadStack("node", 47, "lane", (LIBRARY, ASK)),)
     wanted = (
@@ -64,14 +65,14 @@ def test_stuck_bundle_cause_names_source_line(web: TestClient, job: Any) -> None
     assert [text.partition(" ")[0] for _, text in causes(web, job)][:2] == ["Count", "Write"]
 
 
-def test_progressing_bundle_is_no_warning(web: TestClient, job: Any) -> None:
+def test_progressing_bundle_causes_no_warning(web: TestClient, job: Any) -> None:
     job.runs = Execution((bundle(7, 24.0, 0.1), bundle(8, 12.0, 0.2), bundle(9, 1.0, 0.0)))
     found = causes(web, job)
     assert found[0][0].lower() == "good"
     assert "Count processes 2 bundles, for up to 24 s" in found[1][1]
 
 
-def test_stage_without_step_times_blames_no_step(web: TestClient, job: Any) -> None:
+def test_cause_for_stage_without_step_times_names_no_step(web: TestClient, job: Any) -> None:
     inside = ("Read/Open", "Read/Lines", "Count", "Write")
     one = attrs.evolve(bundle(7, 23.0, 21.5), steps=inside)
     job.runs = Execution((one,))
@@ -91,7 +92,7 @@ def test_stage_without_step_times_blames_no_step(web: TestClient, job: Any) -> N
 
 
 @pytest.mark.parametrize(("waiting", "weight"), [(12, "NOTE"), (393_000, "WARN")])
-def test_step_with_little_input_is_only_waiting(
+def test_wait_for_side_input_is_severe_only_with_much_waiting_input(
     web: TestClient, job: Any, waiting: int, weight: str
 ) -> None:
     job.runs = Execution(waits=(waits("w", "Write", "Count"),))
@@ -102,14 +103,14 @@ def test_step_with_little_input_is_only_waiting(
     assert "from Count" in told["text"]
 
 
-def test_waiting_step_comes_from_wait_record(web: TestClient, job: Any) -> None:
+def test_cause_names_waiting_step_of_wait_record(web: TestClient, job: Any) -> None:
     job.runs = Execution(waits=(waits("s", "Count", "Read"),))
     job.given = JobMetrics((stage("s", "Count + Write", "backlog_bytes", 9_999),))
     (told,) = all_causes(web, job)
     assert (told["kind"], told["step"]) == (WaitKind.SIDE_INPUT, "t3")
 
 
-def test_waits_between_parts_of_one_composite_are_ignored(web: TestClient, job: Any) -> None:
+def test_causes_omit_waits_between_parts_of_one_composite(web: TestClient, job: Any) -> None:
     job.runs = Execution(waits=(waits("w", "Read/Lines", "Read/Open"),), still=9.0)
     job.given = JobMetrics((stage("w", "Read/Lines", "backlog_bytes", 12),))
     assert [weight for weight, _ in causes(web, job)] == ["GOOD"]
@@ -131,7 +132,9 @@ def test_failed_attempts_with_error_are_reported_only_as_error(web: TestClient, 
     assert eventually(lambda: [text for _, text in causes(web, job)] == [wanted])
 
 
-def test_healthy_job_describes_its_work(server: Server, web: TestClient, job: Any) -> None:
+def test_cause_for_healthy_job_describes_its_work(
+    server: Server, web: TestClient, job: Any
+) -> None:
     done = MAX_TIMESTAMP
     running = (
         stage("r", "Read/Lines", "output_watermark", done),
@@ -142,7 +145,9 @@ def test_healthy_job_describes_its_work(server: Server, web: TestClient, job: An
     assert causes(web, job)[0] == ("GOOD", "No problems: Count at work, 1 of 3 stages done.")
 
 
-def test_slow_stage_of_stream_does_not_keep_up(server: Server, web: TestClient) -> None:
+def test_slow_stage_of_stream_is_reported_as_not_keeping_up(
+    server: Server, web: TestClient
+) -> None:
     late = int(time.time() * 1000) - 340_000
     job = server.submit(streaming=True)
     job.given = JobMetrics(
@@ -162,7 +167,7 @@ def test_slow_stage_of_stream_does_not_keep_up(server: Server, web: TestClient) 
     ), found
 
 
-def test_last_warning_is_quoted(web: TestClient, job: Any) -> None:
+def test_causes_quote_last_warning_of_job(web: TestClient, job: Any) -> None:
     job.reporter.message(Importance.WARNING, "the exchange is slow\nreally", "Count")
     job.reporter.message(Importance.WARNING, "the exchange does not answer", "Count")
     found = [text for _, text in causes(web, job)]
@@ -182,7 +187,7 @@ def _fused(field: str, value: int) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("sdk", ["", "python"])
-def test_stack_is_shown_only_if_thread_is_unambiguous(sdk: str) -> None:
+def test_cause_shows_stack_only_if_thread_is_unambiguous(sdk: str) -> None:
     here = bundle(1, 20.0, 20.0, BundlePlace.HARNESS)
     pid = 0 if sdk else 47
     at_work = ThreadStack("node", pid, "a", (LIBRARY, HARNESS, ASK), sdk)
@@ -198,7 +203,7 @@ def test_stack_is_shown_only_if_thread_is_unambiguous(sdk: str) -> None:
     assert find_bundle_thread(here, []) is None
 
 
-def test_user_threads_without_bundle_are_not_at_work() -> None:
+def test_thread_without_bundle_is_not_shown_as_user_code() -> None:
     main = WorkerThread.from_stack(ThreadStack("node", 47, "MainThread", (MAIN, LIBRARY), "python"))
     at_work = WorkerThread.from_stack(
         ThreadStack("node", 47, "t", (MAIN, HARNESS, ASK, GENERATED), "python")
@@ -226,7 +231,7 @@ def bundle_msecs(count: int, total: int) -> MetricCell:
     return MetricCell(urn, "beam:metrics:distribution_int64:v1", payload, labels)
 
 
-def test_slow_bundle_of_groups_suggests_large_key(server: Server, web: TestClient) -> None:
+def test_cause_of_slow_grouping_bundle_suggests_large_key(server: Server, web: TestClient) -> None:
     server.kind = Observed
     pipeline = word_count()
     group = pipeline.components.transforms["t2"]
@@ -287,7 +292,9 @@ def test_very_small_bundles_are_reported(
 @pytest.mark.parametrize(
     ("seconds", "waits_for", "told"), [(5, 0, False), (40, 0, True), (40, 9, False)]
 )
-def test_stream_with_silent_sources_is_idle(seconds: int, waits_for: int, told: bool) -> None:
+def test_stream_with_sources_without_elements_is_described_as_idle(
+    seconds: int, waits_for: int, told: bool
+) -> None:
     tree = StepTree(describe_pipeline(word_count().SerializeToString()))
     given = (count("lines", 5), stage("s", "Count", "backlog_bytes", waits_for))
     before = compute_figures(JobMetrics((count("lines", 4), given[1])), tree)
@@ -309,5 +316,20 @@ def test_wait_for_slot_is_reported_with_reason(web: TestClient, job: Any) -> Non
     job.runs = Execution(waits=(slot,), interface="http://spark:4040")
     (told,) = all_causes(web, job)
     assert told["kind"] == WaitKind.SLOT
-    assert told["text"] == "bundles waiting for a worker process: 3"
+    assert told["text"].endswith(": 3")
     assert told["more"].endswith("no executor has started yet: see http://spark:4040")
+
+
+def test_running_code_page_links_to_spark_web_pages(web: TestClient, job: Any) -> None:
+    job.runs = Execution(interface="http://spark:4040")
+    address = f"/jobs/{job.id}/now"
+    assert eventually(lambda: "http://spark:4040" in web.get(address).text)
+    page = web.get(address).text
+    assert re.findall(r'href="(http://spark:4040[^"]*)"', page) == [
+        "http://spark:4040/jobs/",
+        "http://spark:4040/executors/",
+    ]
+    assert f"contains the id {job.id}" in page
+    job.runs = Execution(interface="javascript:alert(1)")
+    assert eventually(lambda: "spark:4040" not in web.get(address).text)
+    assert "javascript:" not in web.get(address).text

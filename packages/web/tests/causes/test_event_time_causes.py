@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
 from beam_runner_jobservices.figures.step_metrics import compute_figures
@@ -11,7 +13,7 @@ from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobInfo, JobMetrics, JobState, MetricCell, StateEvent
 
 from beam_runner_web.causes.causes import find_causes
-from beam_runner_web.causes.facts import JobFacts
+from beam_runner_web.causes.facts import Cause, CauseKind, CauseSeverity, JobFacts
 from beam_runner_web.watch.watching import JobSnapshot, MetricSample
 
 from ..conftest import add_step, count, stage, wall
@@ -63,10 +65,10 @@ def source(
     return JobMetrics((*stages, wall("Parse", worked), count("messages", 1 + worked)))
 
 
-def sentences(
+def find_causes_of(
     *past: tuple[float, JobMetrics], unbounded: bool = True, lifted: bool = False
-) -> list[str]:
-    """Returns the sentences of a job that has run for ten minutes.
+) -> list[Cause]:
+    """Returns the causes of a job that has run for ten minutes.
 
     Each observation has its age in seconds. The current observation is the last.
     """
@@ -75,51 +77,57 @@ def sentences(
     running = JobInfo("words", "words", JobState.RUNNING)
     began = (StateEvent(JobState.RUNNING, NOW - 600),)
     snapshot = JobSnapshot(running, steps, began, (), samples[-1].figures, samples, NOW)
-    causes = find_causes(JobFacts(snapshot, (), {}))
-    return [f"{one.weight.name} {one.text}" for one in causes]
+    return find_causes(JobFacts(snapshot, (), {}))
+
+
+def list_kinds(causes: Sequence[Cause]) -> list[tuple[CauseSeverity, CauseKind, str]]:
+    """Returns the severity, kind and step of each cause."""
+    return [(one.weight, CauseKind(one.kind), one.step) for one in causes]
 
 
 @pytest.mark.parametrize("read", [MAX_TIMESTAMP, -MAX_TIMESTAMP], ids=["all", "put off"])
-def test_idle_source_that_holds_event_time_is_reported(read: int) -> None:
-    said = sentences((40, source(3_600, read=read)), (0, source(3_600, read=read)))
-    assert said[0] == (
-        "WARN Topic holds event time back: its watermark has been 2027-01-15 07:00:00 UTC for 40 s, 1 h behind, and later windows after it can't close"
-    )
+def test_idle_source_that_holds_watermark_is_reported(read: int) -> None:
+    said = find_causes_of((40, source(3_600, read=read)), (0, source(3_600, read=read)))
+    assert list_kinds(said)[0] == (CauseSeverity.WARN, CauseKind.LATE, "t")
+    assert "40 s" in said[0].text
+    assert "1 h" in said[0].text
 
 
-def test_briefly_idle_source_is_no_warning() -> None:
-    said = sentences((10, source(60)), (0, source(60)))
-    assert said[0].startswith("GOOD No problems")
-    assert said[1] == "NOTE Topic is late: its output is 1 min behind"
+def test_briefly_idle_source_causes_no_warning() -> None:
+    said = find_causes_of((10, source(60)), (0, source(60)))
+    assert [(one.weight, one.kind) for one in said] == [
+        (CauseSeverity.GOOD, CauseKind.WELL),
+        (CauseSeverity.NOTE, CauseKind.LATE),
+    ]
+    assert "1 min" in said[1].text
 
 
-def test_source_without_event_time_is_reported() -> None:
-    said = sentences((0, source(None, bundles_committed=5)))
-    assert said == ["WARN Topic has not reported a watermark yet: windows after it can't close"]
+def test_source_without_watermark_is_reported() -> None:
+    said = find_causes_of((0, source(None, bundles_committed=5)))
+    assert list_kinds(said) == [(CauseSeverity.WARN, CauseKind.LATE, "t")]
 
 
 def test_slow_step_after_source_is_reported_as_not_keeping_up() -> None:
-    said = sentences((20, source(610, 10_000)), (0, source(600, 28_000)))
-    assert said[0] == (
-        "WARN Parse doesn't keep up with its source: its output is 10 min behind, and doesn't catch up"
-    )
+    said = find_causes_of((20, source(610, 10_000)), (0, source(600, 28_000)))
+    assert list_kinds(said)[0] == (CauseSeverity.WARN, CauseKind.LATE, "p")
+    assert "10 min" in said[0].text
 
 
-def test_stream_that_catches_up_is_reported_with_estimate() -> None:
-    said = sentences((20, source(640, 10_000)), (0, source(600, 28_000)))
-    assert said[0].startswith("GOOD No problems")
-    assert said[1] == (
-        "NOTE Parse catches up: its output is 10 min behind, and at this rate it needs 10 min"
-    )
+def test_stream_that_catches_up_is_reported_with_estimated_time() -> None:
+    said = find_causes_of((20, source(640, 10_000)), (0, source(600, 28_000)))
+    assert said[0].kind == CauseKind.WELL
+    assert list_kinds(said)[1] == (CauseSeverity.NOTE, CauseKind.LATE, "p")
+    assert said[1].text.count("10 min") == 2  # The delay, and the time to catch up
 
 
 @pytest.mark.parametrize(("behind", "told"), [(19, False), (40, True)])
-def test_step_that_holds_event_time_is_reported(behind: int, told: bool) -> None:
+def test_step_that_holds_watermark_is_reported(behind: int, told: bool) -> None:
     now = int(NOW * 1000)
     given = {"input_watermark": now, "output_watermark": now - 1000 * behind}
-    said = sentences((0, JobMetrics(tuple(stage("c", "Count", *one) for one in given.items()))))
-    wanted = "WARN Count holds event time back: its output is 40 s behind"
-    assert (said == [wanted]) == told
+    said = find_causes_of(
+        (0, JobMetrics(tuple(stage("c", "Count", *one) for one in given.items())))
+    )
+    assert (list_kinds(said) == [(CauseSeverity.WARN, CauseKind.LATE, "c")]) == told
 
 
 def test_slow_step_with_waiting_input_is_reported() -> None:
@@ -132,13 +140,12 @@ def test_slow_step_with_waiting_input_is_reported() -> None:
         *(stage("w", "Write", *one) for one in slow.items()),
         count("counts", 5),
     )
-    assert sentences((0, JobMetrics(given)))[-1] == (
-        "WARN Write doesn't keep up: its output is 2 min 50 s behind, and its oldest bundle has run for "
-        "33 s (15 are not done)"
-    )
+    slow_step = find_causes_of((0, JobMetrics(given)))[-1]
+    assert list_kinds([slow_step]) == [(CauseSeverity.WARN, CauseKind.LATE, "w")]
+    assert all(figure in slow_step.text for figure in ("2 min 50 s", "33 s", "15"))
 
 
-def test_step_after_two_sources_is_not_blamed_for_idle_source() -> None:
+def test_step_after_two_sources_is_not_reported_for_idle_source() -> None:
     marks = {"t": 1_200, "u": 2, "w": 1_200}
     names = {
         "t": "Topic + Parse",
@@ -151,13 +158,13 @@ def test_step_after_two_sources_is_not_blamed_for_idle_source() -> None:
         for field in ("input_watermark", "output_watermark")
     ]
     late = stage("w", "Write", "input_watermark", int((NOW - 1_000) * 1000))
-    found = sentences((0, JobMetrics((*given, late, count("counts", 5)))))
-    assert not [text for text in found if "Write" in text]
+    found = find_causes_of((0, JobMetrics((*given, late, count("counts", 5)))))
+    assert not [one for one in found if one.step == "w"]
 
 
-def test_event_time_of_bounded_data_is_not_reported() -> None:
-    said = sentences((40, source(3_600)), (0, source(3_600)), unbounded=False)
-    assert [text for text in said if "behind" in text] == []
+def test_watermark_of_bounded_data_is_not_reported() -> None:
+    said = find_causes_of((40, source(3_600)), (0, source(3_600)), unbounded=False)
+    assert not [one for one in said if one.kind == CauseKind.LATE]
 
 
 def grouped(*more: MetricCell, name: str = "Write") -> JobMetrics:
@@ -167,30 +174,33 @@ def grouped(*more: MetricCell, name: str = "Write") -> JobMetrics:
     return JobMetrics((*(stage("w", name, *one) for one in given.items()), *more))
 
 
-def test_step_after_source_without_event_time_is_not_blamed() -> None:
+def test_step_after_source_without_watermark_is_not_reported() -> None:
     given = {"input_watermark": -MAX_TIMESTAMP, "output_watermark": -MAX_TIMESTAMP}
     after = JobMetrics(tuple(stage("p", "Parse", *one) for one in given.items()))
-    assert sentences((0, after)) == [
-        "GOOD No problems: no step waits, fails or delays other steps."
-    ]
+    assert [one.kind for one in find_causes_of((0, after))] == [CauseKind.WELL]
 
 
-def test_late_values_are_reported_for_their_grouping() -> None:
+def test_dropped_late_elements_are_reported_for_their_group_by_key() -> None:
     dropped = stage("w", "Write", "dropped_values", 12)
-    said = sentences((0, grouped(count("counts", 1), dropped)))
-    assert said == [
-        "WARN Count has dropped 12 values as late, after their windows had closed, or after the last firing of their trigger"
-    ]
+    said = find_causes_of((0, grouped(count("counts", 1), dropped)))
+    assert list_kinds(said) == [(CauseSeverity.WARN, CauseKind.DROPPED, "c")]
+    assert "12" in said[0].text
+
+
+def test_quarantined_elements_are_reported_for_their_stage() -> None:
+    said = find_causes_of((0, grouped(count("counts", 1), stage("w", "Write", "quarantined", 3))))
+    assert list_kinds(said) == [(CauseSeverity.WARN, CauseKind.QUARANTINED, "w")]
+    assert "3" in said[0].text
 
 
 @pytest.mark.parametrize(("taken", "given", "told"), [(9, 0, True), (9, 1, False), (0, 0, False)])
 @pytest.mark.parametrize("lifted", [False, True])
-def test_grouping_with_all_windows_open_is_reported(
+def test_group_by_key_whose_windows_are_all_open_is_reported(
     taken: int, given: int, told: bool, lifted: bool
 ) -> None:
     counts = (count("parsed", taken), *([count("counts", given)] if given else []))
     name = "Count/Merge + Write" if lifted else "Write"
-    said = sentences((0, grouped(*counts, name=name)), lifted=lifted)
-    wanted = "NOTE Count collects values, and has not emitted a group yet: no window has closed so far (global windows)"
-    assert said[0].startswith("GOOD No problems")
-    assert said[1:] == ([wanted] if told else [])
+    said = find_causes_of((0, grouped(*counts, name=name)), lifted=lifted)
+    assert said[0].kind == CauseKind.WELL
+    open_windows = [(CauseSeverity.NOTE, CauseKind.GATHERS, "c")] if told else []
+    assert list_kinds(said[1:]) == open_windows

@@ -67,7 +67,7 @@ def test_failed_bundle_is_reported_with_step_element_attempts_and_next_attempt(
     assert (told["attempts"], told["next_in"]) == (2, 8.0)
 
 
-def test_repeatedly_failing_bundle_is_bad_and_several_share_one_sentence(
+def test_repeatedly_failing_bundles_are_reported_as_errors_in_one_sentence(
     web: TestClient, job: Any
 ) -> None:
     often = attrs.evolve(FAILED, attempts=9, kind=FailureCause.OUTSIDE, next_in=None, element="")
@@ -78,7 +78,7 @@ def test_repeatedly_failing_bundle_is_bad_and_several_share_one_sentence(
 
 
 @pytest.mark.parametrize(("away", "weight"), [(42.0, "WARN"), (301.0, "BAD")])
-def test_bundle_that_waits_for_neighbour_names_neighbour(
+def test_cause_mentions_service_for_which_bundle_waits(
     web: TestClient, job: Any, away: float, weight: str
 ) -> None:
     job.runs = Execution(failed=(attrs.evolve(AWAY, away=away),))
@@ -88,7 +88,7 @@ def test_bundle_that_waits_for_neighbour_names_neighbour(
     assert kinds(web, job) == [WaitKind.NEIGHBOUR]
 
 
-def test_job_that_waits_for_neighbour_names_neighbour(web: TestClient, job: Any) -> None:
+def test_cause_mentions_service_for_which_job_waits(web: TestClient, job: Any) -> None:
     away = Wait(
         WaitKind.NEIGHBOUR,
         neighbour="the placement of worker processes",
@@ -103,7 +103,7 @@ def test_job_that_waits_for_neighbour_names_neighbour(web: TestClient, job: Any)
     assert "no executor" in web.get(f"/jobs/{job.id}/now").text
 
 
-def test_failure_is_not_repeated_from_messages(web: TestClient, job: Any) -> None:
+def test_causes_omit_job_message_about_reported_failure(web: TestClient, job: Any) -> None:
     trace = "ValueError: no [while running 'Count']\nTraceback (most recent call last):\n"
     job.reporter.message(Importance.WARNING, f"tried again: {trace}", record=FAILED)
     assert eventually(lambda: CauseKind.ERROR in kinds(web, job))
@@ -112,7 +112,7 @@ def test_failure_is_not_repeated_from_messages(web: TestClient, job: Any) -> Non
     assert eventually(lambda: kinds(web, job) == [CauseKind.FAILED_BUNDLE]), kinds(web, job)
 
 
-def test_stage_with_only_paused_bundles_waits(web: TestClient, job: Any) -> None:
+def test_stage_with_only_paused_bundles_is_described_as_waiting(web: TestClient, job: Any) -> None:
     job.given = JobMetrics((stage("s", "Count", "paused_bundles", 3),))
 
     assert eventually(

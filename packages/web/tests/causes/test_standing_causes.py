@@ -40,7 +40,7 @@ END = Wait(WaitKind.END_OF_INPUT, "w", ("Write",))
         ((END, BUNDLES), WaitKind.END_OF_INPUT, WaitKind.END_OF_INPUT),
     ],
 )
-def test_stalled_job_reports_waits_without_other_sentence(
+def test_causes_of_stalled_job_are_only_its_waits(
     web: TestClient, job: Any, waits: Any, before: WaitKind, after: WaitKind | None
 ) -> None:
     job.runs = Execution(waits=waits, still=10.0)
@@ -52,13 +52,15 @@ def test_stalled_job_reports_waits_without_other_sentence(
     assert eventually(lambda: kinds(web, job) == wanted), kinds(web, job)
 
 
-def test_progressing_job_reports_no_temporary_wait(web: TestClient, job: Any) -> None:
+def test_causes_of_progressing_job_omit_temporary_waits(web: TestClient, job: Any) -> None:
     job.runs = Execution(waits=(END, BUNDLES))
     assert kinds(web, job) == [CauseKind.WELL]
 
 
 @pytest.mark.parametrize("kind", list(WaitKind))
-def test_wait_kinds_have_sentence_or_are_omitted(web: TestClient, job: Any, kind: WaitKind) -> None:
+def test_every_kind_of_wait_is_described_or_omitted(
+    web: TestClient, job: Any, kind: WaitKind
+) -> None:
     wait = Wait(kind, "s", ("Count",), count=1, givers=("Read",), seconds=20.0)
     job.runs = Execution(waits=(wait,), still=9.0)
     for_its_time = (WaitKind.RESUMPTION, WaitKind.TIMER, WaitKind.WATERMARK, WaitKind.UPSTREAM)
@@ -110,7 +112,7 @@ def test_bundle_that_waits_for_harness_is_not_reported_as_stuck(web: TestClient,
 
 
 @pytest.mark.parametrize("where", [BundlePlace.HARNESS, BundlePlace.PROCESS])
-def test_harness_without_stack_access_is_reported_with_hint(
+def test_harness_that_reports_no_stacks_is_reported_with_hint(
     web: TestClient, job: Any, where: BundlePlace
 ) -> None:
     job.runs = Execution((bundle(7, 23.0, 21.5, where),))

@@ -12,7 +12,7 @@ def within(inner: StepPosition, outer: StepPosition) -> bool:
     return across and outer.y < inner.y and inner.y + inner.height < outer.y + outer.height
 
 
-def test_chain_is_drawn_downwards() -> None:
+def test_graph_drawing_of_chain_goes_downwards() -> None:
     shapes = (step("a"), step("b", lines=2), step("c"))
     boxes = lay_out_graph(shapes, (("a", "b"), ("b", "c"))).boxes
     assert [box.x for box in boxes] == [boxes[0].x] * 3
@@ -20,14 +20,14 @@ def test_chain_is_drawn_downwards() -> None:
     assert boxes[1].height > boxes[0].height
 
 
-def test_edge_across_layer_bends_around_nodes() -> None:
+def test_graph_edge_across_layers_bends_around_nodes() -> None:
     found = lay_out_graph(tuple(map(step, "abc")), (("a", "b"), ("b", "c"), ("a", "c")))
     middle = found.boxes[1]
     at = float(found.lines[2].path.split("C")[1].split(" ")[2].split(",")[0])
     assert not middle.x <= at <= middle.x + middle.width
 
 
-def test_cyclic_edges_are_drawn() -> None:
+def test_graph_drawing_includes_cyclic_edges() -> None:
     assert len(lay_out_graph(tuple(map(step, "ab")), (("a", "b"), ("b", "a"))).lines) == 2
 
 
@@ -35,7 +35,7 @@ def test_empty_graph_draws_no_lines() -> None:
     assert lay_out_graph((), ()).boxes == ()
 
 
-def test_parts_are_drawn_inside_their_composite() -> None:
+def test_graph_drawing_has_parts_inside_their_composite() -> None:
     shapes = (
         *(step("before"), step("outer", is_open=True), step("inner", "outer", is_open=True)),
         *(step("part", "inner"), step("beside", "outer"), step("after")),
@@ -48,7 +48,7 @@ def test_parts_are_drawn_inside_their_composite() -> None:
     assert outer.y + outer.height < after.y
 
 
-def test_edge_between_parts_of_composites_connects_parts() -> None:
+def test_graph_edge_between_parts_of_composites_connects_the_parts() -> None:
     shapes = (
         *(step("a", is_open=True), step("a1", "a"), step("a2", "a"), step("b", is_open=True)),
         step("b1", "b"),

@@ -18,21 +18,21 @@ def pairs(found: StepTree, *opened: str) -> set[tuple[str, str]]:
     return {(edge.source, edge.target) for edge in make_view(found, opened).edges}
 
 
-def test_root_that_only_wraps_other_steps_is_removed() -> None:
+def test_graph_omits_root_composite_that_only_wraps_other_steps() -> None:
     assert tree().top == ("t0", "t3", "t4")
 
 
-def test_edges_connect_visible_steps() -> None:
+def test_graph_edges_connect_visible_steps() -> None:
     assert pairs(tree()) == {("t0", "t3"), ("t3", "t4")}
     assert pairs(tree(), "t0") == {("t1", "t2"), ("t2", "t3"), ("t3", "t4")}
 
 
-def test_ancestors_of_failing_step_are_open() -> None:
+def test_graph_opens_composites_around_failing_step() -> None:
     assert choose_open_composites(tree()) == frozenset()
     assert choose_open_composites(tree(), ["t2"]) == {"t0"}
 
 
-def test_side_input_edge_is_dashed() -> None:
+def test_graph_edge_of_side_input_is_dashed() -> None:
     pipeline = word_count()
     add_step(pipeline, "side", "Side", {"main": "counts", "other": "lines"})
     from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
@@ -50,7 +50,9 @@ def test_side_input_edge_is_dashed() -> None:
 
 
 @given(st.sets(st.sampled_from(["t0", "t1", "t3", "root", "none"])))
-def test_view_has_each_part_once_and_edges_between_closed_steps(opened: set[str]) -> None:
+def test_graph_view_has_each_step_once_and_edges_only_between_closed_steps(
+    opened: set[str],
+) -> None:
     found = make_view(tree(), opened)
     assert len(set(found.visible)) == len(found.visible)
     closed = set(found.visible) - found.opened

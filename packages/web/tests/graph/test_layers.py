@@ -21,7 +21,7 @@ def test_empty_graph_has_no_layers() -> None:
 
 
 @given(_EDGES)
-def test_boxes_do_not_overlap_and_stay_inside_graph(pairs: list[tuple[int, int]]) -> None:
+def test_graph_boxes_do_not_overlap_and_stay_inside_graph(pairs: list[tuple[int, int]]) -> None:
     found = arrange_in_layers(
         SIZES, [(str(one), str(other)) for one, other in pairs if one != other]
     )
@@ -33,7 +33,7 @@ def test_boxes_do_not_overlap_and_stay_inside_graph(pairs: list[tuple[int, int]]
 
 
 @given(_EDGES)
-def test_edges_point_down_without_cycle(pairs: list[tuple[int, int]]) -> None:
+def test_graph_edges_point_down_without_cycle(pairs: list[tuple[int, int]]) -> None:
     edges = [(str(one), str(other)) for one, other in pairs if one < other]
     corners = arrange_in_layers(SIZES, edges).corners
     assert all(corners[one][1] + SIZES[one][1] < corners[other][1] for one, other in edges)

@@ -33,9 +33,7 @@ class Client:
         ((), ()),
     ],
 )
-def test_jobs_are_listed_in_order_of_submission(
-    told: tuple[str, ...], shown: tuple[str, ...]
-) -> None:
+def test_job_list_is_in_order_of_submission(told: tuple[str, ...], shown: tuple[str, ...]) -> None:
     client = cast("JobClient", Client(*told))
     assert tuple(line.id for line in read_job_lines(client)) == shown
 
@@ -47,6 +45,6 @@ class KeepingClient(Client):
         return (JobTimes("kept", 1.0, 2.0, 3.0, kept_until=99.0), JobTimes("gone", 1.0, 2.0, 3.0))
 
 
-def test_job_line_with_retained_state_shows_expiry() -> None:
+def test_job_list_line_with_retained_state_shows_expiry() -> None:
     client = cast("JobClient", KeepingClient("kept", "gone"))
     assert [line.kept_until for line in read_job_lines(client)] == [99.0, None]

@@ -12,6 +12,8 @@ from beam_runner_jobservices.figures.samples import URN as SAMPLES
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.sizes import PIPELINE_LIMITS
 from beam_runner_model.jobs import Importance, JobMetrics, JobState, MessageLine, MetricCell
+from beam_runner_model.shadows import ShadowReport, StepComparison, StepOutcome
+from beam_runner_model.successions import Succession
 from starlette.testclient import TestClient
 
 from beam_runner_web.app import create_app
@@ -68,6 +70,29 @@ def text_of(body: str) -> str:
     return html.unescape(re.sub(r"<[^>]+>", " ", body))
 
 
+def test_job_page_links_the_jobs_before_and_after(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    job.reporter.record_succession(Succession(predecessor="words-1", successor="words-3"))
+    job.reporter.state(JobState.UPDATED)
+    page = web.get(f"/jobs/{job.id}").text
+    for other in ("words-1", "words-3"):
+        assert f'href="/jobs/{other}"' in page
+    assert "another job has its state" in text_of(page)
+
+
+def test_job_page_shows_the_shadow_run(server: Server, web: TestClient) -> None:
+    assert "Shadow run" not in web.get(f"/jobs/{server.submit().id}").text
+    job = server.submit()
+    step = StepComparison(StepOutcome.DIFFERENT, "Write <b>", "", 12, 13, 9000, 1000)
+    shadow = ShadowReport(60.0, (step,), new_failure="KeyError")
+    job.reporter.record_succession(Succession(compared="words-1", shadow=shadow))
+    page = web.get(f"/jobs/{job.id}").text
+    assert 'href="/jobs/words-1"' in page
+    for part in ("not equal", "Write <b>", "12 elements before and 13 now", "KeyError"):
+        assert part in text_of(page)
+    assert not dangers_of(page)
+
+
 def test_job_list_shows_names_given_by_users(server: Server, web: TestClient) -> None:
     assert "has not run a job yet" in web.get("/").text
     server.submit(name="first")
@@ -80,7 +105,7 @@ def test_job_list_shows_names_given_by_users(server: Server, web: TestClient) ->
     assert ">first<" in web.get("/?name=FIR").text
 
 
-def test_job_page_shows_steps_with_figures(server: Server, web: TestClient) -> None:
+def test_job_page_shows_steps_with_numbers(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.given = JobMetrics(
         (count("lines", 1234), wall("Read/Lines", 30_000), wall("Count", 10_000))
@@ -104,7 +129,7 @@ def test_failed_job_page_starts_with_raising_user_line(server: Server, web: Test
     assert errors.index("look_up") < errors.index("apache_beam/runners")
 
 
-def test_report_draws_graph_without_script(server: Server, web: TestClient) -> None:
+def test_report_page_contains_graph_without_javascript(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.given = JobMetrics((count("lines", 1234),))
     job.reporter.state(JobState.FAILED, TRACE.replace("'Count'", "'Read/Lines'"))
@@ -119,7 +144,7 @@ def test_report_draws_graph_without_script(server: Server, web: TestClient) -> N
     assert drawn.count('<g class="flow') == 3
 
 
-def test_long_names_are_shortened_in_graph(server: Server, web: TestClient) -> None:
+def test_graph_on_page_shortens_long_names(server: Server, web: TestClient) -> None:
     pipeline = word_count()
     add_step(pipeline, "long", "L" * 50_000, {"in": "counts"})
     pipeline.components.transforms["root"].subtransforms.append("long")
@@ -128,9 +153,7 @@ def test_long_names_are_shortened_in_graph(server: Server, web: TestClient) -> N
     assert "L" * 400 in drawn and "L" * 501 not in drawn
 
 
-def test_stage_with_long_bundle_is_named_by_its_slowest_step(
-    server: Server, web: TestClient
-) -> None:
+def test_cause_of_long_bundle_names_slowest_step_of_stage(server: Server, web: TestClient) -> None:
     job = server.submit()
     name = "Read/Lines + Count"
     job.given = JobMetrics(
@@ -145,14 +168,14 @@ def test_stage_with_long_bundle_is_named_by_its_slowest_step(
     assert "42 s" in text_of(web.get(f"/jobs/{job.id}/stages").text)
 
 
-def test_metrics_are_shown_side_by_side(server: Server, web: TestClient) -> None:
+def test_metrics_page_shows_committed_and_attempted_values(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.given = JobMetrics((user("Count", "seen", 7),), (user("Count", "seen", 5),))
     page = " ".join(text_of(web.get(f"/jobs/{job.id}/metrics").text).split())
     assert "mine seen Count 7 5" in page
 
 
-def test_log_is_filtered_by_step_severity_and_text(server: Server, web: TestClient) -> None:
+def test_log_page_filters_lines_by_step_severity_and_text(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.reporter.message(Importance.BASIC, "one line", "Read/Lines")
     job.reporter.message(Importance.WARNING, "one warning", "Count")
@@ -169,7 +192,7 @@ def test_log_is_filtered_by_step_severity_and_text(server: Server, web: TestClie
     assert "one warning" in page and "one line" not in page
 
 
-def test_log_is_read_from_server_with_worker_of_each_line(server: Server, web: TestClient) -> None:
+def test_log_page_shows_lines_of_server_with_their_workers(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.reporter.log([MessageLine(Importance.BASIC, "a line", "Read/Lines", "host:12")])
     page = " ".join(text_of(web.get(f"/jobs/{job.id}/logs").text).split())
@@ -178,7 +201,7 @@ def test_log_is_read_from_server_with_worker_of_each_line(server: Server, web: T
     assert (line["step"], line["worker"], line["text"]) == ("t2", "host:12", "a line")
 
 
-def test_log_falls_back_to_messages_if_server_has_no_log(
+def test_log_page_shows_messages_if_server_has_no_log(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: object, job_id: str, query: object) -> None:
@@ -187,11 +210,11 @@ def test_log_falls_back_to_messages_if_server_has_no_log(
     monkeypatch.setattr("beam_runner_jobservices.client.JobClient.logs", refuse)
     app = create_app(WebSettings(server.address))
     with TestClient(app, base_url="http://localhost", follow_redirects=False) as web:
-        test_log_is_filtered_by_step_severity_and_text(server, web)
-        test_log_is_read_page_by_page_with_its_filter(server, web)
+        test_log_page_filters_lines_by_step_severity_and_text(server, web)
+        test_log_page_links_to_older_lines_with_same_filter(server, web)
 
 
-def test_secrets_in_options_are_masked(server: Server, web: TestClient) -> None:
+def test_options_page_masks_secrets(server: Server, web: TestClient) -> None:
     job = server.submit(db_password="hunter2", temp_location="s3://me:hunter2@bucket/x", lines=5)
     for page in ("/environment", "/report.html"):
         body = web.get(f"/jobs/{job.id}{page}").text
@@ -201,7 +224,7 @@ def test_secrets_in_options_are_masked(server: Server, web: TestClient) -> None:
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "x" * 1_000_000])
-def test_user_texts_are_escaped(server: Server, web: TestClient, text: str) -> None:
+def test_pages_escape_user_texts(server: Server, web: TestClient, text: str) -> None:
     pipeline = word_count()
     name = text[: PIPELINE_LIMITS.name_chars]
     add_step(pipeline, "bad", name, reads={"in": "lines"}, writes={text[:50]: "bad"})
@@ -225,7 +248,7 @@ def test_user_texts_are_escaped(server: Server, web: TestClient, text: str) -> N
 
 
 @pytest.mark.parametrize("number", ["9" * 5_000, "-1", "x", "1e9", "²", "9" * 15])
-def test_page_numbers_of_any_value_return_page(
+def test_pages_accept_any_value_as_page_number(
     server: Server, web: TestClient, number: str
 ) -> None:
     job = server.submit()
@@ -246,13 +269,13 @@ def test_pages_have_no_inline_script_and_no_external_resource(
     ("path", "status"),
     [("/jobs/none", 404), ("/jobs/none/logs", 404), ("/nothing", 404), ("/api/v1/jobs/none", 404)],
 )
-def test_unknown_address_is_not_found(web: TestClient, path: str, status: int) -> None:
+def test_unknown_page_address_is_not_found(web: TestClient, path: str, status: int) -> None:
     found = web.get(path)
     assert found.status_code == status
     assert "none" in found.text or "no such" in found.text.lower() or "Not Found" in found.text
 
 
-def test_job_is_cancelled_and_drained_once(server: Server, web: TestClient) -> None:
+def test_job_page_forms_cancel_and_drain_job_once(server: Server, web: TestClient) -> None:
     job, other = server.submit(), server.submit()
     assert "Cancel the job" in web.get(f"/jobs/{job.id}/end").text
     done = web.post(f"/jobs/{job.id}/cancel")
@@ -265,7 +288,7 @@ def test_job_is_cancelled_and_drained_once(server: Server, web: TestClient) -> N
     )
 
 
-def test_two_thousand_steps_fit_on_page(server: Server, web: TestClient) -> None:
+def test_page_of_job_with_2000_steps_is_complete(server: Server, web: TestClient) -> None:
     pipeline = word_count()
     for number in range(2_000):
         add_step(
@@ -284,7 +307,7 @@ def test_two_thousand_steps_fit_on_page(server: Server, web: TestClient) -> None
     assert "Step 100" in page.text
 
 
-def test_unreachable_server_is_reported(server: Server, web: TestClient) -> None:
+def test_pages_report_unreachable_server(server: Server, web: TestClient) -> None:
     job = server.submit()
     assert web.get(f"/jobs/{job.id}").status_code == 200
     server.close()
@@ -293,7 +316,7 @@ def test_unreachable_server_is_reported(server: Server, web: TestClient) -> None
     assert "doesn't respond" in html.unescape(page.text)
 
 
-def test_error_is_shown_after_its_message_was_dropped(tmp_path: Path) -> None:
+def test_error_page_shows_error_of_dropped_message(tmp_path: Path) -> None:
     server = Server(tmp_path / "artifacts", limits=ServerLimits(messages=100))
     job = server.submit()
     job.reporter.message(Importance.ERROR, TRACE)
@@ -306,7 +329,7 @@ def test_error_is_shown_after_its_message_was_dropped(tmp_path: Path) -> None:
     assert (group["count"], group["failure"]["step"]) == (1, "t3")
 
 
-def test_log_is_read_page_by_page_with_its_filter(server: Server, web: TestClient) -> None:
+def test_log_page_links_to_older_lines_with_same_filter(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.reporter.log(
         MessageLine(Importance.WARNING if number % 2 else Importance.BASIC, f"line {number}!")

@@ -21,14 +21,14 @@ def states(
     return {key: one.value for key, one in found.items()}
 
 
-def test_composite_has_worst_state_of_its_parts() -> None:
+def test_composite_step_has_worst_state_of_its_parts() -> None:
     one = StageFigures("a", "", ("t1",), output_watermark=END)
     other = StageFigures("b", "", ("t2",), backlog_bytes=5)
     found = states(one, other)
     assert (found["t1"], found["t2"], found["t0"]) == ("done", "waiting", "waiting")
 
 
-def test_composite_is_done_when_all_reported_parts_are_done() -> None:
+def test_composite_step_is_done_if_all_its_parts_with_known_state_are_done() -> None:
     assert states(StageFigures("b", "", ("t2",), output_watermark=END))["t0"] == "done"
     quiet = StageFigures("b", "", ("t2",), output_watermark=0)
     assert states(StageFigures("a", "", ("t1",), output_watermark=END), quiet)["t0"] == "idle"
@@ -38,7 +38,7 @@ def test_step_with_output_elements_is_running() -> None:
     assert states(StageFigures("b", "", ("t3", "t4")))["t3"] == StepState.RUNNING.value
 
 
-def test_failed_job_shows_only_failing_step_as_failed() -> None:
+def test_graph_of_failed_job_marks_only_failing_step_as_failed() -> None:
     found = states(
         StageFigures("b", "", ("t3",), open_bundles=1), state=JobState.FAILED, failed="t2"
     )
@@ -46,7 +46,7 @@ def test_failed_job_shows_only_failing_step_as_failed() -> None:
     assert set(states(state=JobState.DONE).values()) == {"done"}
 
 
-def test_step_without_stage_has_state_of_its_readers() -> None:
+def test_step_without_stage_has_state_of_steps_that_read_it() -> None:
     # For example, a grouping between two stages, or an impulse.
     found = states(StageFigures("a", "", ("t3",), open_bundles=1))
     assert (found["t1"], found["t2"], found["t0"], found["t3"]) == ("running",) * 4

@@ -33,7 +33,7 @@ def test_timeline_of_finished_job_shows_activity_of_stages(server: Server, web: 
     assert "Bundles running" not in page
 
 
-def test_timeline_includes_time_before_first_viewer(server: Server, web: TestClient) -> None:
+def test_timeline_includes_time_before_first_page_view(server: Server, web: TestClient) -> None:
     server.kind = Observed
     job = server.submit()
     now = time.time()
@@ -63,7 +63,7 @@ def test_timeline_of_server_without_history_is_empty(server: Server, web: TestCl
     assert "at most" not in page
 
 
-def test_timeline_on_first_page_of_stream_shows_latest_stage(
+def test_timeline_on_overview_page_of_stream_shows_latest_stage(
     server: Server, web: TestClient
 ) -> None:
     server.kind = Observed

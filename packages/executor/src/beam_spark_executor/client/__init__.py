@@ -1,6 +1,6 @@
-"""Client side: the runner in the program that builds a pipeline, and the server that it finds or
-starts.
+"""Client side: the runner class in the user's program, which finds or starts a job server and
+submits the pipeline.
 
-The client uses the Job API and imports nothing of the server, unless the server runs in this
-process.
+The client uses only the Job API. It imports modules of the server only if the server runs in the
+same process.
 """

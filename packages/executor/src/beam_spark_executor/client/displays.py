@@ -1,4 +1,6 @@
-"""Displays of the progress of a job: an updating line on a terminal, plain lines, or nothing."""
+"""Output of a job's progress: a status line that is updated on a terminal, plain lines in logs and
+notebooks, or nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ class ProgressMode(enum.StrEnum):
     """Value of the option ``--beam_spark_progress``."""
 
     AUTO = "auto"
-    """An updating line on a terminal, otherwise lines."""
+    """A status line that is updated if standard error is a terminal, otherwise plain lines."""
     LINES = "lines"
     OFF = "off"
 
 
 class Display(Protocol):
-    """Output for the user of a program: permanent lines, and one status line that changes."""
+    """Interface of a progress display: writes permanent lines, and updates one status line."""
 
     @property
     def is_live(self) -> bool:
@@ -36,13 +38,16 @@ class Display(Protocol):
         """Replaces the status line; an empty text removes the line."""
 
     def pause(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context in which other code can write to the terminal without disturbing the status line."""
+        """Returns a context manager: within it, other code can write to the terminal without a
+        conflict with the status line.
+        """
 
 
 class TerminalDisplay:
     """A display on a terminal. Thread-safe.
 
-    The cursor stays at the start of the status line, so that output of other code overwrites it.
+    The cursor stays at the start of the status line, so that output of other code overwrites the
+    status line.
     """
 
     is_live = True
@@ -67,9 +72,7 @@ class TerminalDisplay:
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
-        """Returns a context in which the status line is removed from the terminal, and draws the line
-        again at the end.
-        """
+        """Returns a context manager: removes the status line from the terminal, and draws it again at the end."""
         with self._lock:
             if self._status:
                 self._write(_CLEAR)
@@ -108,7 +111,7 @@ class LineDisplay:
         """Does nothing, because logs and notebooks have no status line."""
 
     def pause(self) -> contextlib.AbstractContextManager[None]:
-        """Returns an empty context, because no status line needs protection."""
+        """Returns a context manager that does nothing, because no status line needs protection."""
         return contextlib.nullcontext()
 
 
@@ -124,7 +127,7 @@ class SilentDisplay:
         """Ignores the status, because this display shows nothing."""
 
     def pause(self) -> contextlib.AbstractContextManager[None]:
-        """Returns an empty context, because this display shows nothing."""
+        """Returns a context manager that does nothing, because this display shows nothing."""
         return contextlib.nullcontext()
 
 

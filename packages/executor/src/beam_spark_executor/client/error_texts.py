@@ -45,8 +45,6 @@ def format_failure(job_id: str, state: str, text: str, *, is_verbose: bool) -> s
     """Returns the text of the exception for a failed job.
 
     Args:
-        job_id: the id of the job.
-        state: the final state of the job.
         text: the last error of the job.
         is_verbose: whether to keep the frames of the runner.
     """

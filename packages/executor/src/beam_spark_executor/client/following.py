@@ -24,7 +24,7 @@ _Answer = TypeVar("_Answer")
 
 
 class JobListener(Protocol):
-    """The receiver of the states and messages of a job."""
+    """Interface of the object that receives the states and messages of a job."""
 
     def on_state(self, event: StateEvent) -> None:
         """Called with each state of the job."""
@@ -35,22 +35,21 @@ class JobListener(Protocol):
 
 @attrs.frozen
 class JobAddress:
-    """A job on a server.
+    """Address of a job on a server, with methods that retry calls while the server is lost.
 
     Attributes:
         endpoint: the ``host:port`` of the server.
-        job_id: the id of the job.
         reconnect_seconds: the time in seconds for which a client waits for a lost server.
-        exit_reason: returns why the server has exited for good; empty while it runs, or if another
-            process may restart it.
+        get_exit_reason: function that returns the reason why the server has exited permanently;
+            empty while the server runs, or if another process may restart it.
     """
 
     endpoint: str
     job_id: str
     reconnect_seconds: float
-    exit_reason: Callable[[], str]
+    get_exit_reason: Callable[[], str]
 
-    def follow(self, listener: JobListener) -> None:
+    def follow_job(self, listener: JobListener) -> None:
         """Passes all states and messages to the listener, until the job has ended.
 
         Raises:
@@ -60,7 +59,7 @@ class JobAddress:
         from beam_runner_jobservices.errors import JobApiError
         from beam_runner_model.jobs import JobMessage
 
-        pauses = _Pauses(self)
+        pauses = _ReconnectPauses(self)
         try:
             with JobClient(self.endpoint) as client:
                 # An open stream can block the exit of the program: Python stops gRPC's thread while
@@ -81,8 +80,9 @@ class JobAddress:
         except JobApiError as error:
             raise RuntimeError(self._explain_loss(error)) from None
 
-    def call(self, method: Callable[[JobClient], _Answer]) -> _Answer:
-        """Returns the answer of the server to one call; repeats the call while the server is lost.
+    def call_server(self, method: Callable[[JobClient], _Answer]) -> _Answer:
+        """Calls a method of the server, and returns the response. Repeats the call while the server
+        is lost.
 
         Raises:
             RuntimeError: the server is lost for too long, or refuses.
@@ -90,7 +90,7 @@ class JobAddress:
         from beam_runner_jobservices.client import JobClient
         from beam_runner_jobservices.errors import JobApiError
 
-        pauses = _Pauses(self)
+        pauses = _ReconnectPauses(self)
         waited = 0.0
         with JobClient(self.endpoint, _CALL_SECONDS) as client:
             while True:
@@ -106,7 +106,7 @@ class JobAddress:
                         raise RuntimeError(self._explain_loss(error)) from None
 
     def _explain_loss(self, error: JobApiError) -> str:
-        reason = self.exit_reason()
+        reason = self.get_exit_reason()
         if reason:
             pass
         elif error.code == "NOT_FOUND":
@@ -124,8 +124,8 @@ class JobAddress:
         return f"Can't follow the job {self.job_id}: {reason}"
 
 
-class _Pauses:
-    """The pauses before attempts to reconnect. Logs one message for each loss of the connection."""
+class _ReconnectPauses:
+    """Pauses between attempts to reconnect, and one log message for each loss of the connection."""
 
     def __init__(self, address: JobAddress) -> None:
         self._address = address
@@ -134,7 +134,7 @@ class _Pauses:
     def pause(self, seconds: float) -> bool:
         """Waits before the next attempt to reconnect; returns whether the server has exited for good."""
         threading.Event().wait(seconds)
-        if self._address.exit_reason():
+        if self._address.get_exit_reason():
             return True
         if not self._is_lost:
             self._is_lost = True

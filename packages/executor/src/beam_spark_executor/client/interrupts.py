@@ -1,4 +1,4 @@
-"""Text about a job whose program the user interrupts with Ctrl-C."""
+"""Message for a user who interrupts the program with Ctrl-C while a job runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from beam_spark_executor.client.servers import ExternalServer, RunningServer
 
 
 def describe_interrupt(server: RunningServer, options: PipelineOptions, job_id: str) -> str:
-    """Returns whether the job goes on without this program, and the command that stops the job."""
+    """Returns a text: whether the job continues without this program, and which command stops the job."""
     state = options.view_as(BeamSparkOptions).beam_spark_state_dir
     if not isinstance(server, ExternalServer):
         if state:

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 
-def default_job_name() -> str:
+def make_default_job_name() -> str:
     """Returns the program's name and the time, such as ``wordcount-20260131-235959``."""
-    return f"{_program_name()}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return f"{_get_program_name()}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def _program_name() -> str:
+def _get_program_name() -> str:
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)  # set for programs that run with `python -m`
     if spec is not None:

@@ -1,4 +1,5 @@
-"""Classes of the user's script, sent with a job so that elements can be instances of them.
+"""Classes of the user's script, which the client sends with a job so that elements can be instances
+of these classes.
 
 The pickled functions of a pipeline include the classes of ``__main__`` that they use. But
 ``Create`` can get elements of a class that no function uses. Their pickle contains only the class
@@ -33,10 +34,11 @@ class _SizeLimitedBuffer(io.BytesIO):
 
 
 def pickle_main_classes() -> bytes:
-    """Returns a file of `beam_runner_worker.main_classes` with each class that ``__main__`` defines.
+    """Returns the bytes of a file with all classes that ``__main__`` defines, in the format that
+    `beam_runner_worker.main_classes` reads.
 
-    The file omits classes that can't be pickled, or that are too large with everything they refer
-    to. The result is empty if no class remains.
+    The file doesn't contain classes that can't be pickled, or whose pickle is too large. The result
+    is empty if no class remains.
     """
     if not pickler.is_currently_cloudpickle():
         return b""

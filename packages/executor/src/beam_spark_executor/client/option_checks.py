@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Collection
 
 from apache_beam.options.pipeline_options import PipelineOptions
-from beam_runner_runtime.job_options import parse_runner_options
-from beam_runner_urns import options as option_urns
+from beam_runner_runtime.job_options import VARIABLES, parse_runner_options
+from beam_runner_runtime.option_values import make_option_key
+from beam_runner_runtime.quarantine_options import parse_quarantine_options
+from beam_runner_runtime.update_options import parse_update_options
 
 PREFIX = "beam_spark_"
 
@@ -16,7 +19,6 @@ def check_runner_options(options: PipelineOptions, known: Collection[str]) -> No
     """Checks the names of all options with the runner's prefix, and the values of options for jobs.
 
     Args:
-        options: the pipeline's options.
         known: the names of the runner's options.
 
     Raises:
@@ -33,6 +35,10 @@ def check_runner_options(options: PipelineOptions, known: Collection[str]) -> No
             else f"expected one of {', '.join(known)}"
         )
         raise ValueError(f"the runner has no option --{name}: {hint}")
-    parse_runner_options(
-        {f"{option_urns.PREFIX}{name}{option_urns.SUFFIX}": value for name, value in ours.items()}
-    )
+    ours["update"] = stated.get("update")
+    if texts := ours.get(VARIABLES.name):
+        ours[VARIABLES.name] = VARIABLES.complete_texts(texts, os.environ)
+    sent = {make_option_key(name): value for name, value in ours.items()}
+    parse_runner_options(sent)
+    parse_update_options(sent)
+    parse_quarantine_options(sent)

@@ -14,7 +14,9 @@ from apache_beam.options.pipeline_options import (
     PortableOptions,
     SparkRunnerOptions,
 )
-from beam_runner_runtime.job_options import BULK, NUMBERS, BulkMode
+from beam_runner_runtime.job_options import BULK, NUMBERS, VARIABLES, BulkMode
+from beam_runner_runtime.quarantine_options import QUARANTINE_NUMBERS, QUARANTINE_TEXTS
+from beam_runner_runtime.update_options import UPDATE_OPTIONS
 
 from beam_spark_executor.client.displays import ProgressMode
 from beam_spark_executor.client.option_checks import check_runner_options
@@ -38,7 +40,9 @@ _ITS_HELP = "; see beam-spark-jobserver --help"
 
 
 class BeamSparkOptions(PipelineOptions):
-    """Options of `BeamSparkRunner`. All names share a prefix, because Beam has one parser for all options."""
+    """Options of `BeamSparkRunner`. All names start with the same prefix, because Beam parses the
+    options of all packages together.
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
@@ -57,43 +61,57 @@ class BeamSparkOptions(PipelineOptions):
         group.add_argument(
             "--beam_spark_state_dir",
             metavar="DIR",
-            help="folder that stores the state of jobs, so that they survive this"
-            " program; without a folder, jobs end with the program",
+            help="folder with the state of jobs; without a folder, jobs end with the program",
         )
         group.add_argument(
             "--beam_spark_data_dir",
             metavar="URL",
-            help="location of the data between stages if Spark runs on other machines:"
-            " s3://BUCKET/PREFIX, gs://, az://, abfss://, hdfs://, viewfs://, or a"
-            " folder that all machines have under this path",
+            help="location of the data between stages if Spark runs on other machines, as in"
+            " --data-dir of beam-spark-jobserver",
         )
         group.add_argument(
             "--beam_spark_web_port",
-            type=_web_port,
+            type=_parse_web_port,
             metavar="PORT",
-            help="port on this machine for the web pages of jobs; 0 picks a free port; off serves no"
-            " pages (default: a free port if beam-runner-web is installed, else off)",
+            help="port of the web pages, 0 for a free port, or off (default: a free port if"
+            " beam-runner-web is installed)",
         )
         group.add_argument(
             f"--{PROGRESS}",
             choices=[one.value for one in ProgressMode],
             default=ProgressMode.AUTO.value,
-            help="progress of a job on standard error: auto shows one updating line on a terminal, and"
-            " few lines elsewhere; lines always shows few lines; off shows nothing (default:"
-            " %(default)s)",
+            help="progress of a job on standard error: auto updates one line on a terminal and writes"
+            " few lines elsewhere; lines always writes few lines (default: %(default)s)",
         )
         group.add_argument(
             f"--{VERBOSE_ERRORS}",
             action="store_true",
             help="show the frames of the runner in the error of a failed job",
         )
-        for option in NUMBERS:
+        cls._add_job_options(group)
+
+    @staticmethod
+    def _add_job_options(group: argparse._ArgumentGroup) -> None:
+        for option in (*NUMBERS, *QUARANTINE_NUMBERS):
             group.add_argument(f"--{option.name}", metavar="N", help=option.description)
         words = ",".join(one.value for one in BulkMode)
         group.add_argument(f"--{BULK.name}", metavar=f"{{{words}}}", help=BULK.description)
+        for update in (*UPDATE_OPTIONS, *QUARANTINE_TEXTS):
+            group.add_argument(
+                f"--{update.name}",
+                action="append" if update.is_repeated else "store",
+                metavar=update.metavar,
+                help=update.description,
+            )
+        group.add_argument(
+            f"--{VARIABLES.name}",
+            action="append",
+            metavar="NAME[=VALUE]",
+            help=VARIABLES.description,
+        )
 
     @classmethod
-    def names(cls) -> list[str]:
+    def list_names(cls) -> list[str]:
         """Returns the names of all options."""
         parser = argparse.ArgumentParser(add_help=False)
         cls._add_argparse_args(parser)
@@ -102,7 +120,7 @@ class BeamSparkOptions(PipelineOptions):
 
 @attrs.frozen
 class RequestedServer:
-    """The server that a pipeline's options ask for.
+    """Server that the options of a pipeline request.
 
     Attributes:
         endpoint: the ``host:port`` of a running server; empty to find or start one.
@@ -113,17 +131,17 @@ class RequestedServer:
     flags: tuple[str, ...]
 
 
-def requested_server(options: PipelineOptions) -> RequestedServer:
-    """Returns the server that a pipeline's options ask for.
+def find_requested_server(options: PipelineOptions) -> RequestedServer:
+    """Returns the server that the options of a pipeline request.
 
     Raises:
         ValueError: the options name a running server and also flags for a new one, or have no port,
             or an option of the runner is unknown or has an invalid value.
     """
-    check_runner_options(options, BeamSparkOptions.names())
+    check_runner_options(options, BeamSparkOptions.list_names())
     ours = options.view_as(BeamSparkOptions)
     wished: dict[str, Any] = {
-        _MASTER: _requested_master(options),
+        _MASTER: _find_requested_spark_master(options),
         "beam_spark_conf": ours.beam_spark_conf,
         "beam_spark_state_dir": ours.beam_spark_state_dir,
         "beam_spark_data_dir": ours.beam_spark_data_dir,
@@ -141,17 +159,17 @@ def requested_server(options: PipelineOptions) -> RequestedServer:
             f" --job_endpoint={endpoint}: set these options when you start that server,"
             " or leave out --job_endpoint"
         )
-    return RequestedServer(endpoint, tuple(_server_flags(wished)))
+    return RequestedServer(endpoint, tuple(_make_server_flags(wished)))
 
 
 def replace_flags_by_options(sentence: str) -> str:
-    """Returns a server's message about its flags, with the names of the program's options in place of the flags."""
+    """Replaces the server's flags in an error message by the names of the pipeline options that set them."""
     for option, flag in _FLAGS.items():
         sentence = re.sub(rf"(?<![\w-]){flag}(?![\w-])", f"--{option}", sentence)
     return sentence.removesuffix(_ITS_HELP)
 
 
-def _server_flags(wished: Mapping[str, Any]) -> list[str]:
+def _make_server_flags(wished: Mapping[str, Any]) -> list[str]:
     flags = []
     wished = {**wished, "beam_spark_web_port": _select_web_port(wished["beam_spark_web_port"])}
     for option, flag in _FLAGS.items():
@@ -168,13 +186,13 @@ def _select_web_port(asked: str | int | None) -> str | None:
     return None if asked == _OFF else str(asked)
 
 
-def _web_port(text: str) -> str:
+def _parse_web_port(text: str) -> str:
     if text != _OFF and not (text.isdecimal() and int(text) <= 65535):
         raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535 or off, got {text!r}")
     return text
 
 
-def _requested_master(options: PipelineOptions) -> str | None:
+def _find_requested_spark_master(options: PipelineOptions) -> str | None:
     """Returns the Spark master that the user has named. Beam's option for its own Spark runner has a default."""
     value = options.view_as(SparkRunnerOptions).spark_master_url
     stated = any(

@@ -11,31 +11,32 @@ from typing import TYPE_CHECKING
 import attrs
 
 from beam_spark_executor.client.displays import Display
+from beam_spark_executor.client.estimates import ProgressEstimates, describe_estimates
 from beam_spark_executor.client.following import JobAddress
 
 if TYPE_CHECKING:
     from beam_runner_jobservices.client import JobClient
-    from beam_runner_model.jobs import JobMetrics
+    from beam_runner_jobservices.figures.step_metrics import JobFigures
 
 _TICK_SECONDS = 0.5
 _PHASE_SECONDS = 2.0
-"""Seconds after which a display without a status line reports the current phase of the submission."""
+"""Seconds after which a phase of the submission is reported on a display without a status line."""
 _PAGE_SECONDS = 15.0
-"""Seconds for which the client waits for the address of the pages, which start after the server."""
+"""Seconds for which the client waits for the URL of the web UI. The web UI starts after the server.
+"""
 _CALL_SECONDS = 5.0
 _STILL_SECONDS = 5.0
 _COST_FACTOR = 20
-"""Ratio of the pause between two requests to the duration of a request, to limit the server's load."""
+"""The pause between two requests is this factor times the duration of a request, to limit the server's load."""
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
 @attrs.frozen
 class JobCounts:
-    """Counts of a job.
+    """Number of stages and elements that a job has processed.
 
     Attributes:
         stages: the number of stages; 0 if the server doesn't report stages.
-        finished: the number of finished stages.
         elements: the number of elements in all PCollections.
     """
 
@@ -44,13 +45,8 @@ class JobCounts:
     elements: int = 0
 
     @classmethod
-    def of(cls, metrics: JobMetrics, *, is_done: bool = False) -> JobCounts:
-        """Returns the counts in the metrics of a job; all stages of a job that is done are finished."""
-        from beam_runner_jobservices.description import PipelineDescription
-        from beam_runner_jobservices.figures.step_metrics import compute_figures
-        from beam_runner_jobservices.figures.step_tree import StepTree
-
-        figures = compute_figures(metrics, StepTree(PipelineDescription((), {}, {}, {})))
+    def from_figures(cls, figures: JobFigures, *, is_done: bool = False) -> JobCounts:
+        """Computes the counts from the metrics of a job. If `is_done` is true, all stages count as finished."""
         finished = sum(one.is_finished or is_done for one in figures.stages)
         return cls(len(figures.stages), finished, sum(figures.counts.values()))
 
@@ -72,8 +68,8 @@ class JobProgress:
         self._ended = threading.Event()
 
     @contextlib.contextmanager
-    def phase(self, text: str) -> Iterator[None]:
-        """Shows the current phase of a submission on the display, until the context ends."""
+    def show_phase(self, text: str) -> Iterator[None]:
+        """Shows the current phase of a submission on the display, within a ``with`` block."""
         ended = threading.Event()
         ticker = threading.Thread(
             target=self._show_phase, args=(text, ended), name="job-progress", daemon=True
@@ -96,12 +92,12 @@ class JobProgress:
                 is_written = True
                 self._display.write_line(text)
 
-    def submitted(self, address: JobAddress) -> None:
+    def show_submitted_job(self, address: JobAddress) -> None:
         """Shows that the job has started, and the address of its web page if the server has pages."""
         self._began = time.monotonic()
         self._display.write_line(f"job {address.job_id} runs on {address.endpoint}")
 
-    def interrupted(self, text: str) -> None:
+    def show_interruption(self, text: str) -> None:
         """Shows one line about a running job after the user has stopped waiting for the job."""
         self._ended.set()
         self._display.set_status("")
@@ -112,12 +108,12 @@ class JobProgress:
         self._state = state
 
     def pause(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context in which other code can write to the terminal."""
+        """Returns a context manager, within which other code can write to the terminal."""
         return self._display.pause()
 
     @contextlib.contextmanager
     def watch(self, address: JobAddress) -> Iterator[None]:
-        """Shows the progress of a job until the context ends, and then the end of the job."""
+        """Shows the progress of a job within a ``with`` block, and the final state at its end."""
         ended = threading.Event()
         watching = threading.Thread(
             target=self._watch, args=(address, ended), name="job-progress", daemon=True
@@ -131,7 +127,7 @@ class JobProgress:
             self._display.set_status("")
 
     def show_end(self, address: JobAddress) -> None:
-        """Shows the final state of a job, and its counts."""
+        """Shows the final state of a job, and the job's element counts."""
         from beam_runner_jobservices.client import JobClient
         from beam_runner_jobservices.errors import JobApiError
 
@@ -139,59 +135,100 @@ class JobProgress:
         text = f"job {address.job_id} is {self._state} after {seconds:.1f} s"
         is_done = self._state in ("DONE", "DRAINED")
         with contextlib.suppress(JobApiError), JobClient(address.endpoint, _CALL_SECONDS) as client:
-            counts = JobCounts.of(client.metrics(address.job_id), is_done=is_done)
-            text = f"{text}: {counts}"
+            figures = _read_figures(client, address)
+            text = f"{text}: {JobCounts.from_figures(figures, is_done=is_done)}"
         self._display.write_line(text)
 
     def _watch(self, address: JobAddress, ended: threading.Event) -> None:
         from beam_runner_jobservices.client import JobClient
 
         began = time.monotonic()
-        pause, last = 0.0, _LastCounts()
+        pause, last, estimated = 0.0, _LastCounts(), _EstimatedJob()
         with JobClient(address.endpoint, _CALL_SECONDS) as client:
             while not ended.wait(pause) and not self._ended.is_set():
                 asked = time.monotonic()
                 if not self._page and asked - began < _PAGE_SECONDS:
-                    self._find_page(client, address)
+                    self._find_web_page(client, address)
                 if self._display.is_live:
-                    self._show_counts(client, address, last)
+                    self._show_counts(client, address, last, estimated)
                 elif self._page or asked - began >= _PAGE_SECONDS:
                     return
                 pause = max(_TICK_SECONDS, _COST_FACTOR * (time.monotonic() - asked))
 
-    def _find_page(self, client: JobClient, address: JobAddress) -> None:
+    def _find_web_page(self, client: JobClient, address: JobAddress) -> None:
         from beam_runner_jobservices.errors import JobApiError
 
         with contextlib.suppress(JobApiError):
-            url = client.pages()
-            # If the server is on another machine, its pages can have a localhost address that
-            # doesn't work on this machine.
+            url = client.get_pages_url()
+            # If the server is on another machine, a localhost URL of its web UI doesn't work on this machine.
             if url and address.endpoint.rpartition(":")[0] in _LOCAL:
                 self._page = f"{url.rstrip('/')}/jobs/{address.job_id}"
                 self._display.write_line(f"page of the job: {self._page}")
 
-    def _show_counts(self, client: JobClient, address: JobAddress, last: _LastCounts) -> None:
+    def _show_counts(
+        self,
+        client: JobClient,
+        address: JobAddress,
+        last: _LastCounts,
+        estimated: _EstimatedJob,
+    ) -> None:
         from beam_runner_jobservices.errors import JobApiError
 
         seconds = time.monotonic() - self._began
         text = f"{self._state or 'STARTING'}, {seconds:.0f} s"
         try:
-            counts = JobCounts.of(client.metrics(address.job_id))
-            text = f"{text}: {counts}{last.describe_standstill(client, address, counts)}"
+            figures = _read_figures(client, address)
+            counts = JobCounts.from_figures(figures)
+            still = last.describe_standstill(client, address, counts)
+            text = f"{text}: {counts}{still or estimated.describe(client, address, figures)}"
         except JobApiError:
             text = f"{text}: the server doesn't respond"
         self._display.set_status(text)
 
 
+def _read_figures(client: JobClient, address: JobAddress) -> JobFigures:
+    from beam_runner_jobservices.description import PipelineDescription
+    from beam_runner_jobservices.figures.step_metrics import compute_figures
+    from beam_runner_jobservices.figures.step_tree import StepTree
+
+    metrics = client.metrics(address.job_id)
+    return compute_figures(metrics, StepTree(PipelineDescription((), {}, {}, {})))
+
+
+@attrs.define
+class _EstimatedJob:
+    """Job for which rate and remaining time are estimated. ``is_bounded`` is None until the job's pipeline is known."""
+
+    estimates: ProgressEstimates = attrs.field(factory=ProgressEstimates)
+    is_bounded: bool | None = None
+
+    def describe(self, client: JobClient, address: JobAddress, figures: JobFigures) -> str:
+        """Returns a text with the rate and the remaining time of a job; leaves out unknown values."""
+        from beam_runner_jobservices.errors import JobApiError
+        from beam_runner_jobservices.figures.step_tree import StepTree
+        from beam_runner_jobservices.wire.descriptions import describe_pipeline
+
+        self.estimates.record_sample(sum(figures.counts.values()), figures.stages)
+        left = None
+        with contextlib.suppress(JobApiError):  # Ignore servers that don't report bundles
+            if self.is_bounded is None:
+                tree = StepTree(describe_pipeline(client.pipeline(address.job_id)))
+                self.is_bounded = not tree.sources
+            if self.is_bounded:
+                bundles = client.get_execution(address.job_id).bundles
+                left = self.estimates.estimate_seconds_left(figures.stages, bundles)
+        return describe_estimates(self.estimates.elements_per_second, left)
+
+
 @attrs.define
 class _LastCounts:
-    """Latest counts of a job, and the time at which the counts changed."""
+    """Latest counts of a job, and the time at which they last changed."""
 
     counts: JobCounts = JobCounts()
     changed: float = attrs.field(factory=time.monotonic)
 
     def describe_standstill(self, client: JobClient, address: JobAddress, now: JobCounts) -> str:
-        """Returns the reason why a job makes no progress; empty while its counts change."""
+        """Returns the reason why a job makes no progress; empty while the job's counts change."""
         from beam_runner_jobservices.errors import JobApiError
         from beam_runner_jobservices.figures.texts import sanitize_for_display
         from beam_runner_model.rendering import render_waits
@@ -201,7 +238,7 @@ class _LastCounts:
         if time.monotonic() - self.changed < _STILL_SECONDS:
             return ""
         with contextlib.suppress(JobApiError):
-            execution = client.execution(address.job_id)
+            execution = client.get_execution(address.job_id)
             if execution.still and execution.waits:
                 waits = " ".join(render_waits(execution.waits, now=execution.now).split())
                 return f"; no progress for {execution.still:.0f} s: {sanitize_for_display(waits)}"

@@ -1,7 +1,8 @@
-"""Detection of pipelines with which Interactive Beam records streaming sources. Only the DirectRunner
-can run them.
+"""Detection of the pipelines by which Interactive Beam records streaming sources. Only the
+DirectRunner can run these pipelines.
 
-Interactive Beam replays the recording to the pipeline as a TestStream, which every runner can run.
+After the recording, Interactive Beam runs the user's pipeline with the recorded data as a
+TestStream, which every runner supports.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ def is_stream_recording(pipeline: beam.Pipeline) -> bool:
 
 
 class _TimingTransformFinder(PipelineVisitor):
-    """A visitor that finds a transform without a portable form, which reads a runner's clock and watermark."""
+    """Pipeline visitor that finds a transform of Interactive Beam that has no portable form,
+    because it reads the runner's clock and watermark.
+    """
 
     found = False
 

@@ -1,4 +1,6 @@
-"""Result of a `BeamSparkRunner` job: Beam's result, except that a drain or cancellation by the user raises no error."""
+"""Result of a `BeamSparkRunner` job. It differs from Beam's result: a drain or a cancellation by
+the user doesn't raise an error.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,15 @@ log = logging.getLogger(__name__)
 class BeamSparkResult(PipelineResult):
     """The result of a pipeline.
 
-    ``wait_until_finish`` returns ``DRAINED`` after a drain, whoever requested it, and ``CANCELLED``
-    after `cancel` of this result. It raises RuntimeError if the job failed, or if another client
+    ``wait_until_finish`` returns ``DRAINED`` after a drain and ``UPDATED`` after another job has
+    replaced the job, whoever requested that, and ``CANCELLED`` after `cancel` of this result. It
+    raises RuntimeError if the job failed, or if another client
     cancelled it. All methods survive a restart of the server, if the server still knows the job.
 
     Args:
-        of: Beam's result, which this result replaces.
-        address: the job on its server.
+        of: Beam's result, whose place this result takes.
         progress: shows the progress while a thread waits.
-        interrupt: the text that Ctrl-C shows: whether the job goes on without this program.
+        interrupt: the text to show after Ctrl-C, see `interrupts`.
         is_verbose: whether the error of a failed job has the frames of the runner.
     """
 
@@ -57,7 +59,7 @@ class BeamSparkResult(PipelineResult):
 
     @property
     def job_id(self) -> str:
-        """The job's id on its server."""
+        """The job's id on the server that runs the job."""
         return str(self._job_id)
 
     @property
@@ -67,11 +69,11 @@ class BeamSparkResult(PipelineResult):
 
     @property
     def state(self) -> str:
-        """The job's current state on its server."""
-        return _name_state(self._address.call(lambda client: client.state(self.job_id)))
+        """The job's current state on the server that runs the job."""
+        return _name_state(self._address.call_server(lambda client: client.state(self.job_id)))
 
     def wait_until_finish(self, duration: float | None = None) -> str:
-        """Waits for the job's end; may be called again, and by several threads at once.
+        """Waits for the job's end. Several threads can call this method at the same time.
 
         Args:
             duration: the limit in milliseconds; None waits without a limit.
@@ -84,7 +86,7 @@ class BeamSparkResult(PipelineResult):
         """
         with self._lock:
             if self._observer is None:
-                # One thread follows the job for all waiting threads, so that messages are logged once.
+                # One thread follows the job for all waiting threads, so that each message is logged once.
                 self._observer = threading.Thread(
                     target=self._follow_to_end, name="wait-until-finish", daemon=True
                 )
@@ -92,7 +94,7 @@ class BeamSparkResult(PipelineResult):
         try:
             self._observer.join(duration / 1000 if duration else None)
         except KeyboardInterrupt:
-            self._progress.interrupted(self._interrupt)
+            self._progress.show_interruption(self._interrupt)
             raise
         if self._failure is not None:
             raise self._failure
@@ -102,7 +104,7 @@ class BeamSparkResult(PipelineResult):
         listener = _Listener(self, self._progress)
         try:
             with self._progress.watch(self._address):
-                self._address.follow(listener)
+                self._address.follow_job(listener)
             self._progress.show_end(self._address)
             if self._state != PipelineState.DONE and not self._is_requested():
                 text = format_failure(
@@ -115,8 +117,8 @@ class BeamSparkResult(PipelineResult):
             self._cleanup()
 
     def _is_requested(self) -> bool:
-        """Returns whether the user requested this end of the job, by a drain or by `cancel`."""
-        return self._state == PipelineState.DRAINED or (
+        """Returns whether the job ended by a user's request: a drain, an update, or `cancel` of this result."""
+        return self._state in (PipelineState.DRAINED, PipelineState.UPDATED) or (
             self._cancelled and self._state == PipelineState.CANCELLED
         )
 
@@ -124,17 +126,20 @@ class BeamSparkResult(PipelineResult):
         """Requests the job's cancellation; `wait_until_finish` then returns CANCELLED."""
         self._cancelled = True
         try:
-            self._address.call(lambda client: client.cancel(self.job_id))
+            self._address.call_server(lambda client: client.cancel(self.job_id))
         finally:
             self._cleanup()
 
     def drain(self) -> None:
-        """Requests a drain: the job's sources stop, and the job processes what they have emitted. Returns at once."""
-        self._address.call(lambda client: client.drain(self.job_id))
+        """Requests a drain: the job's sources stop, and the job processes the elements that they
+        have emitted. Doesn't wait for the end.
+        """
+        self._address.call_server(lambda client: client.drain(self.job_id))
 
 
 class _Listener:
-    """The listener that logs the messages of a job as Beam does, and sets the state of its result.
+    """Listener that logs the messages of a job as Beam does, and sets the state of the job's
+    result.
 
     The listener doesn't log the error directly before the state FAILED, because the result raises
     that error.

@@ -32,7 +32,7 @@ from beam_spark_executor.client.options import BeamSparkOptions
 from beam_spark_executor.client.progress import JobProgress
 from beam_spark_executor.client.recording import is_stream_recording
 from beam_spark_executor.client.result import BeamSparkResult
-from beam_spark_executor.client.servers import ExternalServer, server_for_options
+from beam_spark_executor.client.servers import ExternalServer, get_server_for_options
 from beam_spark_executor.client.submission import Submission
 
 _NO_LIST = "disable_logging_submission_environment"
@@ -69,7 +69,7 @@ class BeamSparkRunner(portable_runner.PortableRunner):
 
     def create_job_service(self, options: PipelineOptions) -> Submission:
         """Returns a client of the server that the pipeline options request; starts the server if needed."""
-        server = server_for_options(options)
+        server = get_server_for_options(options)
         timeout = options.view_as(PortableOptions).job_server_timeout
         service = connect_to_job_service(server.endpoint, timeout)
         return Submission(service, options, own_server=not isinstance(server, ExternalServer))
@@ -83,8 +83,8 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         return super().run_pipeline(pipeline, options)
 
     def run_portable_pipeline(self, pipeline: Any, options: PipelineOptions) -> BeamSparkResult:
-        """Submits a pipeline; returns when the server has accepted it, or when it has finished if it
-        is interactive.
+        """Submits a pipeline. Returns as soon as the server has accepted the pipeline; for an
+        interactive pipeline, after its end.
 
         Raises:
             RuntimeError: the server refuses the pipeline or doesn't start, or an interactive
@@ -92,17 +92,17 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         """
         ours = options.view_as(BeamSparkOptions)
         progress = JobProgress(make_display(ProgressMode(ours.beam_spark_progress), sys.stderr))
-        with progress.phase("starting the job server"):
-            server = server_for_options(options)
+        with progress.show_phase("starting the job server"):
+            server = get_server_for_options(options)
         is_given = isinstance(server, ExternalServer)
         waits_for = f"submitting to {server.endpoint}" if is_given else "waiting for Spark to start"
-        with progress.phase(waits_for):
+        with progress.show_phase(waits_for):
             result = super().run_portable_pipeline(pipeline, options)
         if self._files is not None:
             self._files.cleanup()  # the server has a copy
         timeout = options.view_as(PortableOptions).job_server_timeout
-        address = JobAddress(server.endpoint, result._job_id, timeout, server.exit_reason)
-        progress.submitted(address)
+        address = JobAddress(server.endpoint, result._job_id, timeout, server.get_exit_reason)
+        progress.show_submitted_job(address)
         interrupt = describe_interrupt(server, options, address.job_id)
         finished = BeamSparkResult(
             result, address, progress, interrupt, is_verbose=ours.beam_spark_verbose_errors
@@ -121,8 +121,8 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         self._is_interactive = True
 
     def __enter__(self) -> BeamSparkRunner:
-        """Returns the runner itself, because servers run until the program ends, and not only within
-        Beam's interactive session.
+        """Returns the runner itself. Interactive Beam's session doesn't start or stop a server:
+        servers run until the program ends.
         """
         return self
 
@@ -137,7 +137,9 @@ class BeamSparkRunner(portable_runner.PortableRunner):
 
 @contextlib.contextmanager
 def _skip_package_list(options: PipelineOptions) -> Iterator[None]:
-    """Stops Beam from asking pip for the installed packages, which takes 0.5 s. Only containers use that list."""
+    """Prevents Beam's call of pip that lists the installed packages. The call takes 0.5 s, and only
+    containers use the list.
+    """
     if options.view_as(PortableOptions).environment_type:
         yield
         return

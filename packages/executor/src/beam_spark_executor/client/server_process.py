@@ -1,4 +1,4 @@
-"""A ``beam-spark-jobserver`` process that this program starts for itself, and that ends with it."""
+"""Job server in a child process that this program starts, and that exits together with this program."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class ServerNotStarted(RuntimeError):
 
 
 class ServerProcess:
-    """A server process, from its start until this program ends or calls `end`.
+    """Child process that runs ``beam-spark-jobserver``, until this program ends or calls `end`.
 
-    The server's log goes to this program's ``logging``. The server exits when this process ends,
-    even by a kill, because the server watches this process and the pipe of the log.
+    The server's log lines go to this program's ``logging``. The server watches this process, so it
+    also exits if this process is killed.
 
     Attributes:
         endpoint: the ``host:port`` of the Job API, which answers clients.
@@ -75,8 +75,8 @@ class ServerProcess:
         """Returns whether the process runs."""
         return self._process.poll() is None
 
-    def exit_reason(self) -> str:
-        """Returns why the process has exited, in words for the user; empty while it runs."""
+    def get_exit_reason(self) -> str:
+        """Returns why the process has exited, in words for the user; empty while the process runs."""
         if self.is_alive:
             return ""
         self._reader.join(_LAST_WORDS_SECONDS)
@@ -127,18 +127,16 @@ def _start_server_process(flags: Sequence[str], port_file: Path) -> subprocess.P
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,  # Ctrl-C in the terminal goes to this program, which then ends the server
-        env={**_remove_spark_variables(os.environ), "PYTHONPATH": python_path()},
+        env={**_remove_spark_variables(os.environ), "PYTHONPATH": make_python_path()},
     )
 
 
 def _remove_spark_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns an environment without the variables of this program's Spark, because the server starts
-    a separate Spark.
-    """
+    """Returns the environment without Spark's variables, because the server starts a separate Spark."""
     return {name: value for name, value in environment.items() if name not in _THIS_PROGRAMS}
 
 
-def python_path() -> str:
+def make_python_path() -> str:
     """Returns the import path of this program for workers on this machine, in the form of ``PYTHONPATH``."""
     found = (os.path.abspath(folder) for folder in sys.path)
     return os.pathsep.join(folder for folder in found if os.pathsep not in folder)

@@ -1,4 +1,5 @@
-"""The server for a pipeline: the one that its options name, or one that this program starts.
+"""Selection of the job server for a pipeline: the server that the options name, or a server that
+this program starts.
 
 A program starts at most one server for each set of flags. The server runs until the program ends.
 It runs in the program's process if Spark runs there already, otherwise in a separate process.
@@ -16,8 +17,12 @@ from typing import Protocol
 import attrs
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_spark_executor.client.options import replace_flags_by_options, requested_server
-from beam_spark_executor.client.server_process import ServerNotStarted, ServerProcess, python_path
+from beam_spark_executor.client.options import find_requested_server, replace_flags_by_options
+from beam_spark_executor.client.server_process import (
+    ServerNotStarted,
+    ServerProcess,
+    make_python_path,
+)
 
 _LEAD_TO_SPARK = frozenset(("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
 """Environment variables of programs that run under ``spark-submit``, or use Spark Connect."""
@@ -29,11 +34,11 @@ class RunningServer(Protocol):
 
     @property
     def endpoint(self) -> str:
-        """The ``host:port`` of its Job API."""
+        """The ``host:port`` of the server's Job API."""
 
-    def exit_reason(self) -> str:
-        """Returns why the server has exited, in words for the user; empty while it runs, or if the
-        reason is unknown.
+    def get_exit_reason(self) -> str:
+        """Returns why the server has exited, in words for the user; empty while the server runs, or
+        if the reason is unknown.
         """
 
 
@@ -59,19 +64,20 @@ class ExternalServer:
 
     endpoint: str
 
-    def exit_reason(self) -> str:
+    def get_exit_reason(self) -> str:
         """Returns an empty text, because this program can't know why a server of another process has exited."""
         return ""
 
 
-def server_for_options(options: PipelineOptions) -> RunningServer:
-    """Returns the server that a pipeline's options ask for; starts one for this program if needed.
+def get_server_for_options(options: PipelineOptions) -> RunningServer:
+    """Returns the server that a pipeline's options request. Starts a server if the options don't
+    name a running server.
 
     Raises:
         ValueError: the options contradict each other.
         ServerNotStarted: the server doesn't start; the text says why.
     """
-    wishes = requested_server(options)
+    wishes = find_requested_server(options)
     if wishes.endpoint:
         return ExternalServer(wishes.endpoint)
     try:
@@ -81,32 +87,38 @@ def server_for_options(options: PipelineOptions) -> RunningServer:
 
 
 def find_or_start_server(flags: Sequence[str]) -> StartedServer:
-    """Returns the program's server with these flags, and starts it if it doesn't run.
+    """Returns the program's server with these flags. Starts the server if it doesn't run yet.
 
-    Workers import what this program can import now, so another ``sys.path`` needs another server.
-    May be called from any thread.
+    Workers use the ``sys.path`` of this program, so a program whose ``sys.path`` has changed gets
+    another server. May be called from any thread.
 
     Raises:
         ServerNotStarted: the server doesn't start; the text says why.
     """
-    key = (tuple(flags), tuple(sys.path))
     with _lock:
+        key = _make_key(flags)
         server = _servers.get(key)
         if server is None or not server.is_alive:
             server = _servers[key] = _start_in_process_server(flags) or ServerProcess(flags)
+            # The start of Spark in this process adds folders to sys.path.
+            _servers[_make_key(flags)] = server
         return server
 
 
+def _make_key(flags: Sequence[str]) -> _Key:
+    return tuple(flags), tuple(sys.path)
+
+
 def _start_in_process_server(flags: Sequence[str]) -> StartedServer | None:
-    """Returns a server in this process; None if Spark doesn't run here. Programs without Spark don't
-    import the server's modules.
+    """Starts a server in this process, if Spark runs in this process; otherwise returns None.
+    Without Spark, the server's modules aren't imported.
     """
     if "pyspark" not in sys.modules and not _LEAD_TO_SPARK & os.environ.keys():
         return None
     from beam_spark_executor.in_process import InProcessServerNotStarted, start_in_process_server
 
     try:
-        return start_in_process_server(flags, python_path())
+        return start_in_process_server(flags, make_python_path())
     except InProcessServerNotStarted as error:
         raise ServerNotStarted(f"Spark's job server did not start: {error}") from error
 
@@ -118,8 +130,8 @@ def _end_all_servers() -> None:
 
 
 def _forget_servers_of_parent() -> None:
-    """Clears the servers in a process forked from this one, because they belong to its parent, and the
-    lock may be held.
+    """Forgets all servers in a forked child of this process, because the servers belong to the
+    parent. Replaces the lock, because a thread of the parent could hold it.
     """
     global _lock
     _lock = threading.Lock()

@@ -1,1 +1,3 @@
-"""The one long-lived Spark session of a server: its settings, its Java process, its Python workers."""
+"""Spark side of a server: the Spark context with its settings, its Java process and its Python
+workers, and the Spark jobs that run bundles.
+"""

@@ -1,4 +1,6 @@
-"""Number of tasks that the application's executors can run in parallel. Executors start, stop and fail."""
+"""Current number of tasks that the executors of the Spark application can run in parallel. The
+number changes as executors start, stop and fail.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,9 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ClusterCores:
-    """The cores of an application's executors. Any thread may call any method.
+    """Function that returns the number of cores of the application's executors. Thread-safe.
 
     Args:
-        context: the Spark context.
         change: whether the number can change; on one machine it can't.
     """
 
@@ -41,7 +42,7 @@ class ClusterCores:
 
     def _read_core_count(self) -> None:
         try:
-            found = max_concurrent_tasks(self._context.defaultParallelism, self._conf)
+            found = compute_max_concurrent_tasks(self._context.defaultParallelism, self._conf)
         except Exception:  # any error that the bridge raises if the Java process is gone
             _LOGGER.debug("Can't read the number of cores from Spark", exc_info=True)
             return
@@ -50,13 +51,14 @@ class ClusterCores:
         self._cores = found
 
 
-def max_concurrent_tasks(registered: int, conf: Mapping[str, str]) -> int:
+def compute_max_concurrent_tasks(registered: int, conf: Mapping[str, str]) -> int:
     """Returns the maximum number of tasks that may run in parallel.
 
     Args:
         registered: the cores of all registered executors.
         conf: Spark's properties. With dynamic allocation, the result includes the executors that
-            Spark may still allocate. Without a maximum, it is twice the current number.
+            Spark may still allocate. Without a maximum number of executors, the result is twice the
+            current number.
     """
     cores = registered
     if conf.get("spark.dynamicAllocation.enabled") == "true":

@@ -1,7 +1,9 @@
-"""Exchange of shuffle blocks between two Spark stages: an RDD of bytes that Spark shuffles by shard.
+"""Shuffle of byte blocks between two Spark stages: an RDD whose blocks Spark sends to the task of
+their shard.
 
-PySpark's ``partitionBy`` pickles its data, in batches of a thousand. This module does the same one
-level below, with the API that all supported versions share. ADR 0018 says why it isn't a DataFrame.
+PySpark's ``partitionBy`` would pickle the data, in batches of a thousand. This module uses internal
+functions of PySpark that don't pickle, and that all supported versions have. ADR 0018 explains why
+it doesn't use a DataFrame.
 """
 
 from __future__ import annotations
@@ -17,26 +19,25 @@ Exchanged: TypeAlias = RDD[bytes]
 """Shuffle blocks in transit, with one partition for each receiving task."""
 Parcels = Iterable[bytes]
 Task = Callable[[int, Parcels], Iterator[tuple[int, bytes]]]
-"""A function from a task's number and its input blocks to output blocks, each with the shard that receives it."""
+"""Type of a task: a function that gets the task's index and input blocks, and yields pairs of
+target shard and output block.
+"""
 
 _SHARD = struct.Struct("!q")
 
 
-def empty_inputs(context: SparkContext, tasks: int) -> Exchanged:
+def create_empty_inputs(context: SparkContext, tasks: int) -> Exchanged:
     """Returns an empty input for each task of a first stage."""
     return context.parallelize(range(tasks), tasks).mapPartitions(_empty_iterator)
 
 
 class Exchanges:
-    """The shuffles of one Spark job, whose files are removed when they are no longer needed. For one
-    thread.
+    """Shuffles of one Spark job, with a method that removes their files after the job. Not
+    thread-safe.
 
-    Spark itself removes them after Java's garbage collector has found the unused RDDs. In an idle
-    driver, that takes half an hour. Meanwhile the disks of the executors stay full, and Spark
-    releases no executor that has some of the files.
-
-    Args:
-        context: the Spark context.
+    Without this method, Spark removes the files when Java's garbage collector finds the unused
+    RDDs. In an idle driver, this takes half an hour. Meanwhile, the files occupy the executors'
+    disks, and dynamic allocation can't release these executors.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -66,7 +67,7 @@ class Exchanges:
         return RDD(jvm.PythonRDD.valueOfPair(shuffled), self._context, NoOpSerializer())
 
     def remove_files(self) -> None:
-        """Requests the removal of all files on all executors; does not wait for it."""
+        """Requests the removal of all files on all executors, and doesn't wait for the removal."""
         cleaner = self._context._jsc.sc().cleaner()
         if (
             cleaner.isDefined()
@@ -80,14 +81,16 @@ def gather_results(parcels: Exchanged, task: Callable[[Parcels], Iterator[bytes]
     """Returns the results of a last task for each partition of the blocks, for the caller to collect."""
     last = parcels.mapPartitions(task)
     last._bypass_serializer = True
-    # Access `_jrdd` now, because PySpark chooses its Python workers at this access with the current
+    # Access `_jrdd` now: PySpark selects the pool of Python workers at this access, by the current
     # settings, and not when the caller collects the result.
     _ = last._jrdd
     return last
 
 
 class _ShardSender:
-    """A task in the form that Spark's Python worker calls; it yields a shard, then a block, and so on."""
+    """Adapter for Spark's Python worker. The worker expects an iterator that yields a shard and a
+    block in turn.
+    """
 
     def __init__(self, task: Task) -> None:
         self._task = task

@@ -1,4 +1,4 @@
-"""The memory limit of an executor and its Python workers, from Spark's settings."""
+"""Memory limit of an executor together with its Python workers, computed from Spark's settings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _UNITS = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _SIZE = re.compile(r"(\d+)\s*(?:([bkmgtp])b?)?", re.IGNORECASE)
 
 
-def executor_memory_limit(conf: Mapping[str, str]) -> int | None:
-    """Returns the sum of heap, overhead and Python memory in bytes; None if Python may use all memory
-    of the machine.
+def compute_executor_memory_limit(conf: Mapping[str, str]) -> int | None:
+    """Returns the memory limit of an executor in bytes (heap, overhead and Python memory); None if
+    Python may use all memory of the machine.
 
-    YARN kills an executor that exceeds it, often without a control group that shows the limit. On
-    other clusters it is a limit only if the user has set the overhead. Spark itself refuses values
-    that it can't parse.
+    YARN kills an executor that exceeds the limit, often without a control group in which the limit
+    is visible. On other clusters, the sum is a limit only if the user has set the overhead. The
+    function ignores invalid values, because Spark refuses them.
     """
     is_yarn = conf.get("spark.master") == "yarn"
     if not is_yarn and not conf.keys() & {_OVERHEAD, _PYTHON}:

@@ -1,4 +1,6 @@
-"""Checks whether the existing Spark of a program can be reused, and which settings it lacks."""
+"""Checks of a Spark session that exists in the user's program: whether the server can use it, and
+which settings are missing.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beam_spark_executor.spark.settings import SparkUnavailable, default_properties
+from beam_spark_executor.spark.settings import SparkUnavailable, make_default_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,11 +21,8 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 _REMOTE = "SPARK_REMOTE"
 _REUSE = "spark.python.worker.reuse"
-_WORTH_HAVING = (
-    "spark.python.daemon.module",
-    "spark.scheduler.mode",
-    "spark.python.unix.domain.socket.enabled",
-)
+_SOCKETS = "spark.python.unix.domain.socket.enabled"
+_WORTH_HAVING = ("spark.python.daemon.module", "spark.scheduler.mode", _SOCKETS)
 """Settings that can't be changed in an existing session, and without which jobs are slower."""
 
 
@@ -36,7 +35,7 @@ def reject_spark_connect(conf: Mapping[str, str]) -> None:
     Raises:
         SparkUnavailable: this process uses Spark Connect; the text names the setting.
     """
-    found = _spark_connect_setting(conf)
+    found = _find_spark_connect_setting(conf)
     if found:
         raise SparkUnavailable(
             f"Spark Connect ({found}) is not supported, because its clients have no"
@@ -44,7 +43,7 @@ def reject_spark_connect(conf: Mapping[str, str]) -> None:
         )
 
 
-def _spark_connect_setting(conf: Mapping[str, str]) -> str:
+def _find_spark_connect_setting(conf: Mapping[str, str]) -> str:
     if "spark.remote" in conf:
         return f"spark.remote={conf['spark.remote']}"
     if os.environ.get(_REMOTE):
@@ -55,13 +54,12 @@ def _spark_connect_setting(conf: Mapping[str, str]) -> str:
     return "the session of this program" if there else ""
 
 
-def missing_settings(session: SparkSession) -> str:
+def find_missing_settings(session: SparkSession) -> str:
     """Returns the settings of a server that a session lacks: ``KEY=VALUE, KEY=VALUE``; empty if none
     is missing.
 
     Raises:
-        SparkUnavailable: the session ends Python workers after every task, with which the runner
-            can't work.
+        SparkUnavailable: The session doesn't reuse Python workers, which the runner requires.
     """
     context: Any = session.sparkContext
     conf = dict(context.getConf().getAll())
@@ -70,5 +68,6 @@ def missing_settings(session: SparkSession) -> str:
             f"the SparkSession of this program has {_REUSE}=false, so each Python"
             " worker exits after one task: create the session without this setting."
         )
-    ours = default_properties(str(context.master), Path(tempfile.gettempdir()))
+    conf.setdefault(_SOCKETS, "false")  # Spark's default
+    ours = make_default_properties(str(context.master), Path(tempfile.gettempdir()))
     return ", ".join(f"{key}={ours[key]}" for key in _WORTH_HAVING if conf.get(key) != ours[key])

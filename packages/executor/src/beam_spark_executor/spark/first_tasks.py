@@ -1,4 +1,4 @@
-"""The first tasks of a server, which warm Spark up and, on a cluster, check whether bundles can run there."""
+"""First Spark tasks of a server: start Python workers in advance, and check on a cluster whether bundles can run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from beam_runner_runtime.bundles.preflight import BundleRequirements, find_unmet_requirement
-from beam_spark_io.spark.reasons import failure_reason
+from beam_spark_io.spark.reasons import find_failure_reason
 from pyspark import SparkContext
 
 from beam_spark_executor.spark.pool import WorkerPools
@@ -27,10 +27,11 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def warm_up_cores(context: SparkContext, pools: WorkerPools, limit: float = LIMIT_SECONDS) -> None:
-    """Runs a tiny job on every core in the lowest free slot.
+    """Runs a short Spark job on all cores, in the pool of Python workers that the first Beam job
+    will use.
 
-    After this job, Spark's Python daemon has imported the modules that tasks need, which takes most
-    of the 2 to 4 s.
+    After this job, Spark's Python daemon has imported the modules that tasks need, which would
+    otherwise delay the first bundle by 2 to 4 s.
 
     Raises:
         SparkUnavailable: Spark has run no task within the limit, or failed.
@@ -44,7 +45,7 @@ def check_executors(
     needs: BundleRequirements,
     limit: float = LIMIT_SECONDS,
 ) -> frozenset[str]:
-    """Warms Spark up, and checks in each task everything that bundles need.
+    """Starts Python workers on all cores, and checks in each worker everything that bundles need.
 
     Returns:
         The names of the hosts on which the tasks ran.
@@ -94,8 +95,7 @@ def _wait_for_tasks(
 ) -> None:
     thread.join(min(_SAY_SO_SECONDS, limit))
     if thread.is_alive() and limit > _SAY_SO_SECONDS:
-        # On one machine, a late task is no reason for a warning: no executor is missing, the
-        # machine is only busy.
+        # Don't warn about a late task on one machine: the machine is busy, and no executor is missing.
         level = logging.INFO if is_on_this_machine(master) else logging.WARNING
         text = "%s has not run its first tasks yet; the limit is %.0f s"
         _LOGGER.log(level, text, master, limit)
@@ -112,7 +112,9 @@ def _wait_for_tasks(
 
 
 def explain_python_failure(failure: BaseException) -> str:
-    """Explains in one sentence Spark's error that it could not start Python for a task."""
+    """Returns one sentence that explains Spark's error message about a Python process that Spark
+    couldn't start.
+    """
     error = str(failure)
     if re.search(r"No module named 'beam_(runner|spark)_", error):
         return (
@@ -129,7 +131,7 @@ def explain_python_failure(failure: BaseException) -> str:
     for line in error.splitlines():
         if "PYTHON_VERSION_MISMATCH" in line:
             return f"{line.strip()} Set spark.pyspark.python to the Python of executors"
-    return f"Spark's first tasks failed: {failure_reason(failure)}"
+    return f"Spark's first tasks failed: {find_failure_reason(failure)}"
 
 
 def _do_nothing() -> None:
@@ -137,5 +139,7 @@ def _do_nothing() -> None:
 
 
 def _check_executor(needs: BundleRequirements) -> tuple[str, str]:
-    """Yields this host, and the problem that prevents bundles from running here; empty if none."""
+    """Yields the name of this host, and a text about the problem that prevents bundles on this
+    host; empty without a problem.
+    """
     return socket.gethostname(), find_unmet_requirement(needs)

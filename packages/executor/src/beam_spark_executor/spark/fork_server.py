@@ -1,11 +1,13 @@
-"""One process from which all Python daemons of a Java process are forked.
+"""Fork server: a process from which all Python daemons of Spark's Java process are forked. A daemon
+forks Spark's Python workers.
 
 Spark starts a daemon for each pool of workers, and a daemon's imports take seconds. So a *fork
-server* imports the modules once. Each process that Spark starts as a daemon passes its standard
-streams, arguments and environment to the fork server, and represents the daemon that is forked
-there. The job server starts one if Spark's workers use its own Python (`open_job_server_socket`, `serve_fork_requests`).
-Otherwise the first daemon that Spark starts creates one. A reaper
-(:mod:`~beam_runner_runtime.processes.reaper`) watches all of them.
+server* imports the modules once. Each process that Spark starts as a daemon sends its standard
+streams, arguments and environment to the fork server. The fork server forks the real daemon, and
+the process waits for its end. The job server starts a fork server if Spark's workers use the same
+Python (`open_job_server_socket`, `serve_fork_requests`). Otherwise, the first daemon that Spark
+starts creates a fork server. A reaper (:mod:`~beam_runner_runtime.processes.reaper`) watches all of
+them.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from beam_runner_runtime.processes import reaper
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
 SERVER_VARIABLE = "BEAM_SPARK_SERVER"
-"""Internal: name of the job server in the environment of the processes that it starts, `PID.RANDOM`."""
+"""Internal environment variable by which child processes find the job server's fork server. The
+value is `PID.RANDOM`.
+"""
 
 _ATTEMPTS = 3
 _HEADER = struct.Struct("!I")
@@ -41,7 +45,8 @@ def is_supported() -> bool:
 
 
 def run_daemon_in_fork(prepare: Callable[[], None], run_daemon: Callable[[], None]) -> None:
-    """Runs this process's work in a daemon forked from the fork server, and waits for its end.
+    """Runs a Python daemon of Spark in a process that the fork server forks, and waits for the end
+    of the process.
 
     Args:
         prepare: imports the modules that daemons need; called once in the fork server.
@@ -52,20 +57,20 @@ def run_daemon_in_fork(prepare: Callable[[], None], run_daemon: Callable[[], Non
         ConnectionError: no fork server exists, and none can be created.
     """
     ended = _start_daemon_at_job_server() or _start_daemon_at_java_process(prepare, run_daemon)
-    # Only the daemon keeps its end of Spark's pipes, so they close when the daemon exits.
+    # Close this process's copies of Spark's pipes, so that the pipes close when the daemon exits.
     reaper.redirect_to_null(0, 1, 2)
     select.select([ended], [], [])
 
 
 def open_job_server_socket() -> socket.socket:
-    """Returns the socket at which daemons of this server's Java process and Python ask for a fork.
+    """Opens the socket at which processes of this server's Spark request the fork of a daemon.
 
     Raises:
         OSError: another process listens there.
     """
     listener = socket.socket(socket.AF_UNIX)
     try:
-        listener.bind(_job_server_socket_name(os.getpid()))
+        listener.bind(_make_job_server_socket_name(os.getpid()))
         listener.listen()
     except BaseException:
         listener.close()
@@ -74,23 +79,24 @@ def open_job_server_socket() -> socket.socket:
 
 
 def _start_daemon_at_job_server() -> int | None:
-    """Starts a daemon at the fork server of the job server; None without a fork server for this Python.
+    """Requests a daemon from the job server's fork server. Returns None if no fork server for this
+    Python exists.
 
-    Returns a file that signals the exit of the daemon.
+    Returns a file that becomes readable when the daemon exits.
     """
-    server = _job_server_pid()
+    server = _find_job_server_pid()
     if server is not None:
         with contextlib.suppress(OSError):
-            return _start_daemon(_job_server_socket_name(server))
+            return _start_daemon(_make_job_server_socket_name(server))
     return None
 
 
-def _job_server_socket_name(server: int) -> str:
+def _make_job_server_socket_name(server: int) -> str:
     python = zlib.crc32(f"{sys.prefix} {sys.version}".encode())
     return f"\0beam-spark-fork-server-{os.getuid()}-of-{server}-{python:x}"
 
 
-def _job_server_pid() -> int | None:
+def _find_job_server_pid() -> int | None:
     process, _, _ = os.environ.get(SERVER_VARIABLE, "").partition(".")
     return int(process) if process.isdecimal() else None
 
@@ -98,9 +104,10 @@ def _job_server_pid() -> int | None:
 def _start_daemon_at_java_process(
     prepare: Callable[[], None], run_daemon: Callable[[], None]
 ) -> int:
-    """Starts a daemon at the fork server of the Java process, and creates that fork server if needed.
+    """Requests a daemon from the fork server of the Java process. Creates this fork server if
+    necessary.
 
-    Returns a file that signals the exit of the daemon.
+    Returns a file that becomes readable when the daemon exits.
     """
     owner = os.getppid()
     name = f"\0beam-spark-fork-server-{os.getuid()}-{owner}"
@@ -112,7 +119,9 @@ def _start_daemon_at_java_process(
 
 
 def _start_daemon(name: str) -> int:
-    """Starts a daemon, and passes SIGTERM on to it from the beginning; returns a file that signals its exit."""
+    """Requests a daemon from a fork server, and forwards SIGTERM to the daemon. Returns a file that
+    becomes readable when the daemon exits.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         ended = open_exit_file(_request_fork(name))
@@ -123,8 +132,8 @@ def _start_daemon(name: str) -> int:
 
 
 def open_exit_file(process: int) -> int:
-    """Returns a file that becomes readable when the process exits; it is readable immediately if the
-    process has exited already.
+    """Returns a file that becomes readable when the process exits. If the process has exited
+    already, the file is readable immediately.
     """
     with contextlib.suppress(ProcessLookupError):
         return os.pidfd_open(process)
@@ -142,7 +151,11 @@ def _create_fork_server(
             return
         listener.listen()
         if os.fork() == 0:
-            server = _job_server_pid()
+            # Only the daemon uses the streams that Spark reads and writes. If another process had
+            # them, Spark would wait forever after a daemon that fails at its start.
+            reaper.redirect_to_null(0)
+            os.dup2(2, 1)
+            server = _find_job_server_pid()
             owners = [owner] if server is None else [owner, server]
             reaper.run_with_reaper(
                 lambda: serve_fork_requests(listener, prepare, run_daemon), owners
@@ -150,7 +163,9 @@ def _create_fork_server(
 
 
 def _request_fork(name: str) -> int:
-    """Passes this process's streams, arguments and environment to the fork server; returns the daemon's process id."""
+    """Sends this process's streams, arguments and environment to the fork server. Returns the
+    process id of the forked daemon.
+    """
     told = {
         "arguments": sys.argv,
         "environment": dict(os.environ),
@@ -161,7 +176,9 @@ def _request_fork(name: str) -> int:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(name)
         if not _is_same_user(connection):
-            raise ConnectionError("somebody else listens")
+            raise ConnectionError(
+                "a process of another user listens at the socket of the fork server"
+            )
         socket.send_fds(connection, [_HEADER.pack(len(text))], [0, 1, 2])
         connection.sendall(text)
         answer = connection.recv(_HEADER.size)
@@ -201,7 +218,9 @@ def serve_fork_requests(
 def _become_daemon(
     told: dict[str, object], streams: list[int], run_daemon: Callable[[], None]
 ) -> NoReturn:
-    """Runs a daemon with the streams, arguments and environment of the process that asked for it."""
+    """Runs a Python daemon of Spark with the streams, arguments and environment of the process that
+    requested the daemon.
+    """
     code = 1
     try:
         reaper.exit_with_parent()

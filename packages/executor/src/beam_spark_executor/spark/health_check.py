@@ -1,4 +1,4 @@
-"""Health check of Spark with a time limit, because its Java process may be stopped, or busy with garbage collection."""
+"""Health check of Spark with a time limit: the Java process can be stopped, or busy with garbage collection."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ log = logging.getLogger(__name__)
 
 
 class SparkHealthCheck:
-    """Health check in a separate thread, which sends Spark one request at a time.
+    """Sends requests to Spark in a separate thread, one at a time, and reports whether Spark
+    responds.
 
     Args:
-        ask: sends one request to Spark. The function may block forever, but must not raise.
+        ask: function that sends one request to Spark. It may block forever, but must not raise an
+            error.
         limit: the time limit in seconds for one response; None is `pulse_seconds`.
     """
 
@@ -30,9 +32,7 @@ class SparkHealthCheck:
         self._thread: threading.Thread | None = None
 
     def is_healthy(self) -> bool | None:
-        """Returns whether Spark responds; None if Spark didn't respond in time, which is logged once. Any
-        thread may call it.
-        """
+        """Returns whether Spark is healthy; None if Spark didn't respond in time, which is logged once. Thread-safe."""
         with self._changed:
             self._wanted, self._answer = True, None
             if self._thread is None:

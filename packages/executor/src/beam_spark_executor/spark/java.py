@@ -24,7 +24,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
 from beam_spark_executor.spark.fork_server import SERVER_VARIABLE
-from beam_spark_executor.spark.java_wheel import java_path_of_wheel
+from beam_spark_executor.spark.java_wheel import find_java_of_wheel
 from beam_spark_executor.spark.settings import SparkUnavailable
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
@@ -44,12 +44,13 @@ _LEVELS = {
     "TRACE": logging.DEBUG,
 }
 _CONTINUATIONS = ("\tat ", "\t...", "Caused by:", "java.", "org.apache.")
-"""The beginnings of lines in a Java stack trace that belong to the line before."""
+"""Prefixes of lines in Java's log that continue the preceding line, as in a stack trace."""
 _NOISE = re.compile(
     r"^WARNING: (Using incubator modules|A restricted method|A terminally|Restricted methods will"
-    r"|Please consider reporting|Use --enable-native-access|(java\.lang\.System|sun\.misc\.Unsafe)::)"
-    # Ignore this warning, because the runner repeats the cancellation until no Spark job of the
-    # group is left.
+    r"|Please consider reporting|Use "
+    r"--enable-native-access|(java\.lang\.System|sun\.misc\.Unsafe)::)"
+    # Hide the warning about a failed cancellation, because the runner repeats the cancellation until
+    # no Spark job of the group is left.
     r"|^WARN DAGScheduler: Failed to cancel job group"
 )
 
@@ -71,7 +72,7 @@ def check_java(environment: Mapping[str, str] | None = None) -> int:
         if not os.access(java, os.X_OK):
             raise SparkUnavailable(f"JAVA_HOME is {home}, which has no bin/java: {_INSTALL}.")
     else:
-        found = shutil.which("java", path=environment.get("PATH")) or java_path_of_wheel()
+        found = shutil.which("java", path=environment.get("PATH")) or find_java_of_wheel()
         if found is None:
             raise SparkUnavailable(
                 f"Spark needs Java, but this machine has none: {_INSTALL}{_OR_THE_WHEEL}."
@@ -92,17 +93,17 @@ def check_java(environment: Mapping[str, str] | None = None) -> int:
 
 
 class JavaProcess:
-    """The driver's Java process, with the gateway by which PySpark communicates with it.
+    """Java process of Spark's driver, and the Py4J gateway by which PySpark calls it.
 
-    It has its own operating-system session, so a Ctrl-C in the terminal doesn't reach it. All
+    Spark's Java process has its own operating-system session, so a Ctrl-C in the terminal doesn't reach it. All
     processes started below it (Python daemons, their workers, SDK harnesses) can be found by the
     session's id. Processes that user code starts in their own session can be found by a variable in
     their environment.
     """
 
     def __init__(self, java_options: str, conf: Mapping[str, str], folder: Path) -> None:
-        """Starts the process with Spark properties ``conf`` on its command line; returns at once, and
-        starts no thread.
+        """Starts the Java process with the Spark properties ``conf`` on its command line. Doesn't
+        wait for the process, and starts no thread.
 
         The process writes the address of its gateway to a file in ``folder``.
         """
@@ -151,15 +152,18 @@ class JavaProcess:
                 raise SparkUnavailable(f"Spark's Java process did not start: {self._exit_reason()}")
             if time.monotonic() > deadline:
                 raise SparkUnavailable(
-                    f"Spark's Java process did not start within {SPARK_LIMITS.java_start_seconds:.0f} seconds."
+                    "Spark's Java process did not start within "
+                    f"{SPARK_LIMITS.java_start_seconds:.0f} seconds."
                 )
             time.sleep(0.05)
         with self._address_file.open("rb") as file:
             port = read_int(file)
             secret = UTF8Deserializer().loads(file)
         self._address_file.unlink()
-        # With this variable, PySpark uses the existing process, as it does under spark-submit.
-        with temporary_environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
+        # With the gateway's port in the environment, PySpark uses the existing process, as it does under spark-submit.
+        with set_temporary_environment(
+            PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret
+        ):
             return launch_gateway()
 
     def _exit_reason(self) -> str:
@@ -189,12 +193,14 @@ class JavaProcess:
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """Kills the process and all processes below it."""
+        """Kills the Java process and all its descendants."""
         self.process.kill()
         self._kill_all()
 
     def stop(self, limit: float) -> None:
-        """Ends the process and all processes below it; kills the remaining ones after ``limit`` seconds."""
+        """Ends the Java process and all its descendants. After ``limit`` seconds, kills the
+        processes that still run.
+        """
         deadline = time.monotonic() + limit
         if self.process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
@@ -205,26 +211,28 @@ class JavaProcess:
             log.warning("Spark's Java process did not exit in time; the server kills it.")
             self.process.kill()
             self.process.wait()
-        while (left := self.remaining_processes()) and time.monotonic() < deadline:
+        while (left := self.list_remaining_processes()) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
         if left:
             log.info("User code left processes running; the server kills them: %s", left)
             self._kill_all()
 
     def _kill_all(self) -> None:
-        """Kills until no process is left, because processes may start others meanwhile."""
+        """Kills all processes repeatedly until no process is left, because processes can start others meanwhile."""
         deadline = time.monotonic() + SPARK_LIMITS.java_kill_seconds
-        while (left := self.remaining_processes()) and time.monotonic() < deadline:
+        while (left := self.list_remaining_processes()) and time.monotonic() < deadline:
             kill_processes(left)
             time.sleep(_LOOK_SECONDS)
 
-    def remaining_processes(self) -> list[int]:
+    def list_remaining_processes(self) -> list[int]:
         """Returns the ids of the running processes below the process, including itself."""
-        of_session = set(processes_of_session(self.process.pid))
-        return sorted(of_session.union(_processes_with_setting(f"{SERVER_VARIABLE}={self._mark}")))
+        of_session = set(list_session_processes(self.process.pid))
+        return sorted(
+            of_session.union(_list_processes_with_setting(f"{SERVER_VARIABLE}={self._mark}"))
+        )
 
 
-def processes_of_session(session_id: int) -> list[int]:
+def list_session_processes(session_id: int) -> list[int]:
     """Returns the ids of the running processes of an operating-system session; empty without /proc."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -238,7 +246,7 @@ def processes_of_session(session_id: int) -> list[int]:
     return found
 
 
-def _processes_with_setting(setting: str) -> Iterator[int]:
+def _list_processes_with_setting(setting: str) -> Iterator[int]:
     """Returns the ids of the running processes whose initial environment has a setting."""
     wanted = b"\0" + setting.encode() + b"\0"
     for file in Path("/proc").glob("[0-9]*/environ"):
@@ -250,8 +258,10 @@ def _processes_with_setting(setting: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def temporary_environment(**variables: str) -> Iterator[None]:
-    """Sets environment variables temporarily, because PySpark reads some settings only from there."""
+def set_temporary_environment(**variables: str) -> Iterator[None]:
+    """Sets environment variables within a ``with`` block, because PySpark reads some settings only
+    from the environment.
+    """
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

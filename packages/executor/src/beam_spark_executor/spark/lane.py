@@ -1,4 +1,6 @@
-"""Spark tasks that run a lane: each task stays in a Python worker and runs one bundle after the other."""
+"""Spark tasks that run lanes. A lane is a worker process that runs bundles one after the other. A
+lane is one long Spark task, in which a Python worker runs one bundle after the other.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from beam_spark_executor.spark.python_daemon import register_exit_hook
 
 
 def run_lane(ref: LaneRef) -> None:
-    """Runs a lane as one Spark task."""
+    """Runs a lane in a Spark task: processes bundles until the server closes the lane."""
     bind_process(ref.endpoint, ref.job_id, register_exit_hook).serve_lane(ref.lane)
 
 
 def run_stand_by(endpoint: Endpoint, number: int) -> None:
-    """Waits as one Spark task until a job needs a lane, and runs the lane."""
+    """Waits in a Spark task until the server assigns a lane of a job, and then runs the lane."""
     order = wait_for_lane(endpoint, number)
     if not isinstance(order, EndStandBy):
         run_lane(order)

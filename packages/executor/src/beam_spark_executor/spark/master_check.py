@@ -1,4 +1,6 @@
-"""Check that a Spark master or a Kubernetes API answers, before Spark tries for minutes."""
+"""Check that a Spark master or a Kubernetes API is reachable. Without this check, Spark would try
+to connect for minutes.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def check_master_reachable(
             reasons.append(f"{host}:{port}: {error.strerror or error}")
     what = "Kubernetes API" if master.startswith("k8s") else "Spark master"
     raise SparkUnavailable(
-        f"No {what} answers at {master} ({'; '.join(reasons)}): check that it runs, that the address"
+        f"No {what} responds at {master} ({'; '.join(reasons)}): check that it runs, that the "
+        "address"
         " is correct, and that no firewall is between this machine and the address."
     )
 

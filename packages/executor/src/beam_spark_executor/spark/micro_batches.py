@@ -1,8 +1,8 @@
-"""Micro-batches of Spark streams: each is a bundle that continues from a position, and commits its
-rows with the next one.
+"""Micro-batches of Spark streams. Each micro-batch is a bundle that reads rows from a position, and
+commits the rows together with the next position.
 
-A micro-batch is one batch of a Structured Streaming query. The query's checkpoint is in a folder of
-this attempt, created from the committed position. If the attempt ends early, another one starts
+A micro-batch is one batch of a Structured Streaming query. Each attempt at the bundle creates the
+query's checkpoint folder from the committed position. If the attempt fails, the next attempt starts
 from the same position, so each row is committed once.
 """
 
@@ -43,10 +43,8 @@ class MicroBatchReader:
 
     Args:
         session: the Spark session with the sources.
-        pools: the pools of Python workers.
-        slot: the job's slot.
         data: the location of the job's files.
-        go_on: raises when the job ends.
+        go_on: function that raises an error if the job has ended.
     """
 
     _session: SparkSession
@@ -58,19 +56,18 @@ class MicroBatchReader:
     def read_batch(
         self, order: RunBundle, source: StreamSource, buffers: Sequence[BufferPlan], title: str
     ) -> BundleDone:
-        """Reads a batch, if one exists.
+        """Reads the next micro-batch of a Spark stream into files, if the source has new rows.
 
-        The residual has the next position, and the latest timestamp so far as the state of its
-        watermark estimator. A bundle that truncates the stream leaves no residual.
+        The bundle's residual contains the next position, and the latest timestamp so far as the
+        state of the watermark estimator. A bundle that truncates the stream (for a drain) has no
+        residual.
 
         Args:
             order: a bundle whose only input is a position, or the empty element.
-            source: the source of the stream.
-            buffers: the buffers that the stage writes to.
             title: the name on Spark's pages.
 
         Raises:
-            InvalidTableSpec: the source can't be read in this way.
+            InvalidTableSpec: the source can't be read as a stream.
             Exception: the job ends, or Spark raised an error.
         """
         number, attempt = order.bundle.number, order.bundle.attempt
@@ -82,7 +79,7 @@ class MicroBatchReader:
         times = RowTimes(source.timestamp, order.bundle.processing_time)
 
         def write(frame: DataFrame) -> WrittenElements:
-            # This runs on a thread of the query, whose Spark jobs must belong to the Beam job.
+            # The function runs on a thread of the query, whose Spark jobs must belong to the Beam job.
             self._pools.begin_spark_job(self._slot, f"beam-{self._data.job_id}", title)
             return write_rows(frame, self._pools, self._slot, order, self._data, buffers, times)
 
@@ -106,7 +103,7 @@ class MicroBatchReader:
             (time for time in (before.estimator_state, written.latest) if time is not None),
             default=None,
         )
-        residual = _next_residual(data, source, times, latest, 0 if turn.more else source.poll)
+        residual = _make_next_residual(data, source, times, latest, 0 if turn.more else source.poll)
         return BundleDone(number, attempt, written.outputs, (residual,))
 
     def _run_query(
@@ -116,8 +113,7 @@ class MicroBatchReader:
         position: StreamPosition,
         write: Callable[[DataFrame], WrittenElements],
     ) -> _FirstBatchWriter:
-        # The checkpoint is in the job's folder, so that it is removed with the job if the server is
-        # killed.
+        # Put the checkpoint into the job's folder, which is removed with the job even if the server is killed.
         folder = Path(self._data.folder).absolute() / f"{order.name}-checkpoint"
         turn = _FirstBatchWriter(folder, write)
         frame = read_stream_frame(self._session, source)
@@ -131,8 +127,8 @@ class MicroBatchReader:
             except Exception as error:
                 if turn.error is None:
                     raise
-                # Raise the first batch's error, because the query's error only names the Java code
-                # that reports it.
+                # Raise the error of the first batch, because the query's error contains only the
+                # Java code that reports it.
                 raise turn.error from error
             finally:
                 query.stop()
@@ -145,18 +141,17 @@ class MicroBatchReader:
 
 
 class _FirstBatchWriter:
-    """The function that a query calls for each of its batches, on a separate thread. It writes the
-    first batch only.
+    """Function that a streaming query calls for each batch, on a separate thread. It writes only
+    the first batch, and then ends the query.
 
-    The second call comes after Spark has recorded the rows of the second batch, and has finished
-    the first. At that moment the checkpoint is a position, from which a query reads exactly these
-    rows next.
+    Spark makes the second call after it has finished the first batch and recorded the offsets of
+    the second. At that time, the checkpoint is the next position: a query that starts from it reads
+    exactly the second batch.
 
     Attributes:
-        written: the elements of the first batch.
         position: the position of the next micro-batch.
         more: whether a second batch exists.
-        error: why the first batch was not written.
+        error: the error for which the first batch wasn't written; None without an error.
     """
 
     def __init__(self, folder: Path, write: Callable[[DataFrame], WrittenElements]) -> None:
@@ -182,7 +177,7 @@ class _FirstBatchWriter:
             self.more = True
 
 
-def _next_residual(
+def _make_next_residual(
     data: Data, source: StreamSource, times: RowTimes, latest: int | None, delay: int
 ) -> Residual:
     if not source.timestamp:

@@ -1,4 +1,6 @@
-"""Spark as the placement of worker processes (`beam_runner_server.placement_service.PlacementService`)."""
+"""Placement (the system that runs worker processes) on Spark
+(`beam_runner_server.placement_service.PlacementService`).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import subprocess
 from beam_runner_runtime.bundles.preflight import BundleRequirements
 from beam_runner_runtime.channel.endpoints import EndpointFactory, make_job_scope
 from beam_runner_runtime.channel.stand_by import StandByOrder
-from beam_runner_runtime.processes.zygote import Zygote
+from beam_runner_runtime.processes.forked_process import ForkedProcess
 from beam_runner_runtime.versions import SPARK
 
 from beam_spark_executor.spark.cores import ClusterCores
@@ -28,20 +30,21 @@ class SparkPlacement:
     """A placement on Spark: each lane is a Spark job of one task in a Python worker
     (`PlacementService`).
 
-    If Spark has a free slot, one standby task always waits for the next job.
+    If Spark has a free slot, the placement always keeps one standby task, which waits for the next
+    job.
 
     Args:
-        spark: the Spark, not started yet, although its Java process may be.
-        zygote: the process from which Spark's Python daemons on this machine are forked. It ends
-            with Spark.
+        spark: Spark before its start; its Java process can already run.
+        fork_server: the process from which Spark's Python daemons on this machine are forked; it
+            exits with Spark.
     """
 
     has_tables = True
-    loss = "Spark's Java process exited unexpectedly; its last lines are in the log"
+    loss_message = "Spark's Java process exited unexpectedly; its last lines are in the log"
 
-    def __init__(self, spark: RunningSpark, zygote: Zygote | None = None) -> None:
+    def __init__(self, spark: RunningSpark, fork_server: ForkedProcess | None = None) -> None:
         self._spark = spark
-        self._zygote = zygote
+        self._fork_server = fork_server
         self._pools: WorkerPools | None = None
         self._stand_bys: StandByKeeper | None = None
         self._endpoints: EndpointFactory | None = None
@@ -104,14 +107,14 @@ class SparkPlacement:
         self._cores = ClusterCores(self._spark.context, change=self._is_cluster)
 
     def warm_up(self) -> None:
-        """Starts a Python worker on each core of this machine. On a cluster, `try_out` warms Spark up
+        """Starts a Python worker on each core of this machine. On a cluster, `check_bundle_requirements` warms Spark up
         instead (see `PlacementService.warm_up`).
         """
         assert self._pools is not None
         if not self._is_cluster:
             warm_up_cores(self._spark.context, self._pools)
 
-    def try_out(self, needs: BundleRequirements) -> frozenset[str]:
+    def check_bundle_requirements(self, needs: BundleRequirements) -> frozenset[str]:
         assert self._pools is not None
         if not self._is_cluster:
             return frozenset()
@@ -123,9 +126,9 @@ class SparkPlacement:
         self._stand_bys = StandByKeeper(self._pools, endpoints, wanted=self._needs_standby)
         self._stand_bys.ensure_standby()
 
-    def order(self, number: int) -> StandByOrder:
+    def get_standby_order(self, number: int) -> StandByOrder:
         assert self._stand_bys is not None
-        return self._stand_bys.order(number)
+        return self._stand_bys.get_standby_order(number)
 
     def job(self, job_id: str, name: str) -> SparkJobs:
         assert self._pools is not None
@@ -135,22 +138,22 @@ class SparkPlacement:
         stand_bys, cores = self._stand_bys, lambda: self.cores
         return SparkJobs(self._spark, self._pools, stand_bys, endpoint, job_id, cores, name)
 
-    def job_ended(self) -> None:
+    def handle_job_end(self) -> None:
         assert self._stand_bys is not None
         self._stand_bys.ensure_standby()
 
-    def stand_down(self) -> None:
+    def end_standby_processes(self) -> None:
         if self._stand_bys is not None:
             self._stand_bys.close()
 
     def stop(self) -> None:
         self._spark.stop()
-        if self._zygote is not None:
-            self._zygote.terminate()
+        if self._fork_server is not None:
+            self._fork_server.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._zygote.wait(SPARK_LIMITS.fork_server_stop_seconds)
+                self._fork_server.wait(SPARK_LIMITS.fork_server_stop_seconds)
 
     def kill(self) -> None:
         self._spark.kill()
-        if self._zygote is not None:
-            self._zygote.terminate()
+        if self._fork_server is not None:
+            self._fork_server.terminate()

@@ -1,4 +1,4 @@
-"""Spark as the platform of a server, before its Java process has started."""
+"""Spark as the system that runs a server's worker processes, with the steps that start Spark early."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beam_runner_runtime.processes import reaper
 from beam_spark_executor.spark.settings import SparkSettings
 
 if TYPE_CHECKING:
-    from beam_runner_runtime.processes.zygote import Zygote
+    from beam_runner_runtime.processes.forked_process import ForkedProcess
 
     from beam_spark_executor.spark.placement import SparkPlacement
     from beam_spark_executor.spark.session import RunningSpark
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @attrs.define
 class SparkPlatform:
-    """Spark with these settings (`beam_runner_server.ports.Platform`).
+    """Starts Spark with the given settings (`beam_runner_server.ports.Platform`).
 
     No method before `begin` or `placement` imports PySpark.
     """
 
     settings: SparkSettings = attrs.field(factory=SparkSettings)
     _spark: RunningSpark | None = attrs.field(default=None, init=False, eq=False)
-    _zygote: Zygote | None = attrs.field(default=None, init=False, eq=False)
+    _fork_server: ForkedProcess | None = attrs.field(default=None, init=False, eq=False)
 
     def begin(self) -> None:
         """Starts Spark's Java process, unless the server uses an existing one."""
@@ -34,20 +34,20 @@ class SparkPlatform:
         self._spark = RunningSpark(self.settings)
         self._spark.begin()
 
-    def fork_worker_template(self) -> None:
-        """Forks the process from which Spark's Python daemons are forked, if `begin` started Java."""
+    def create_fork_server(self) -> None:
+        """Forks the fork server, from which Spark's Python daemons are forked later, if `begin` has started Java."""
         if self._spark is None or not self._spark.pipes or not reaper.is_reaper_supported():
             return
         from beam_spark_executor.spark import python_daemon
 
-        self._zygote = python_daemon.start_fork_server(self._spark.pipes)
+        self._fork_server = python_daemon.start_fork_server(self._spark.pipes)
 
     def placement(self) -> SparkPlacement:
-        """Returns Spark as the placement of worker processes."""
+        """Creates the placement, which starts and stops worker processes on Spark."""
         from beam_spark_executor.spark.placement import SparkPlacement
         from beam_spark_executor.spark.session import RunningSpark
 
-        return SparkPlacement(self._spark or RunningSpark(self.settings), self._zygote)
+        return SparkPlacement(self._spark or RunningSpark(self.settings), self._fork_server)
 
     def kill(self) -> None:
         """Kills the Java process that `begin` started."""

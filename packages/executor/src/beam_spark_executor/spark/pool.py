@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from beam_spark_io.spark.reasons import failure_reason
+from beam_spark_io.spark.reasons import find_failure_reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,32 +24,33 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 SLOT_VARIABLE = "BEAM_SPARK_SLOT"
-"""Internal: number of the job slot whose Python workers a Spark task uses."""
+"""Internal environment variable with the name of the job slot whose Python workers a Spark task uses."""
 
 ArrowFunction = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 
 @attrs.frozen(order=True)
 class WorkerSlot:
-    """A pool of Python workers: number ``number``, in its ``generation``-th incarnation."""
+    """Slot of a running job: number of the slot, and ``generation`` (how often the slot has got a
+    new pool of Python workers). Spark selects the pool by both numbers.
+    """
 
     number: int
     generation: int = 0
 
     @property
     def name(self) -> str:
-        """The value of `SLOT_VARIABLE` in the workers; also valid for ``spark.scheduler.pool``."""
+        """Name of the slot: the value of `SLOT_VARIABLE`, and of Spark's property ``spark.scheduler.pool``."""
         return f"slot-{self.number}.{self.generation}"
 
 
 class WorkerPools:
-    """Allocator of slots, lowest free number first. Any thread may call any method.
+    """Allocator of slots to jobs; the lowest free number is first. Thread-safe.
 
-    Consecutive jobs all get slot 0, whose daemon is warm. The number of daemons never exceeds the
-    largest number of concurrent jobs, plus one for every retired slot.
+    Consecutive jobs all get slot 0, whose daemon is warm. The number of daemons is at most the
+    maximum number of concurrent jobs so far, plus the number of retired slots.
 
     Args:
-        context: the Spark context.
         environment: additional variables for all workers.
     """
 
@@ -79,7 +80,7 @@ class WorkerPools:
             heapq.heappush(self._free, slot)
 
     def retire_slot(self, slot: WorkerSlot) -> None:
-        """Removes a slot whose workers may still run; its name is never used again."""
+        """Removes a slot whose workers may still run. No later slot gets its name."""
         with self._lock:
             self._remove_held_slot(slot)
             heapq.heappush(self._free, WorkerSlot(slot.number, slot.generation + 1))
@@ -94,10 +95,10 @@ class WorkerPools:
     ) -> DataFrame:
         """Returns ``frame.mapInArrow(function, schema)``, to run in the workers of ``slot``.
 
-        PySpark copies the context's environment when it creates the function's Java object in
-        `mapInArrow`, so the variables are set only during that call.
+        PySpark copies the environment of the context during the call of `mapInArrow`. Therefore,
+        the slot's variables are set only during this call.
         """
-        with self.workers_of_slot(slot):
+        with self.list_workers_of_slot(slot):
             return frame.mapInArrow(function, schema)
 
     def run_tasks(self, function: Callable[[], Any], tasks: int, slot: WorkerSlot) -> list[Any]:
@@ -109,16 +110,16 @@ class WorkerPools:
         results = self._context.parallelize(range(tasks), tasks).mapPartitions(
             _PartitionFunction(function)
         )
-        with self.workers_of_slot(slot):
-            # Access `_jrdd` within the context, because PySpark selects the Python workers at this
-            # access, and not when the result is collected.
+        with self.list_workers_of_slot(slot):
+            # Access `_jrdd` here: PySpark selects the pool of Python workers at this access, and
+            # not when the result is collected.
             _ = results._jrdd
         return results.collect()
 
     @contextmanager
-    def workers_of_slot(self, slot: WorkerSlot) -> Iterator[None]:
-        """Within this context, the functions that PySpark passes to Java run in the workers of
-        ``slot``; keep it short.
+    def list_workers_of_slot(self, slot: WorkerSlot) -> Iterator[None]:
+        """Makes functions that PySpark passes to Java run in the workers of ``slot``, within a
+        ``with`` block. Other threads wait meanwhile.
         """
         environment = self._context.environment
         with self._lock:
@@ -132,13 +133,13 @@ class WorkerPools:
                 environment.update(before)
 
     def begin_spark_job(self, slot: WorkerSlot, group: str, description: str) -> None:
-        """Gives the calling thread a job group, and a scheduler pool that shares the cores with other
-        slots.
+        """Sets the Spark job group and the scheduler pool of the calling thread. The scheduler
+        pools of the slots share the cores.
 
         The thread must be an ``InheritableThread``.
         """
-        # With interruptOnCancel, Spark also interrupts the JVM's task threads. Spark then kills the
-        # Python workers of tasks that don't stop by themselves.
+        # With interruptOnCancel, a cancellation interrupts Java's task threads, so that Spark kills
+        # the Python workers of tasks that don't stop.
         self._context.setJobGroup(group, description, interruptOnCancel=True)
         # Each slot has a scheduler pool, so that concurrent jobs share the cores.
         self._context.setLocalProperty("spark.scheduler.pool", slot.name)
@@ -158,12 +159,14 @@ class WorkerPools:
             self.begin_spark_job(slot, group, description or group)
             self.run_tasks(function, 1, slot)
         except Exception as failure:
-            return failure_reason(failure)
+            return find_failure_reason(failure)
         return ""
 
 
 class _PartitionFunction:
-    """A function in the form that Spark's Python worker calls. It ignores the content of the partition."""
+    """Adapter for Spark's Python worker: calls a function once per partition, and ignores the
+    content of the partition.
+    """
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function

@@ -1,15 +1,15 @@
-"""The process from which Spark forks Python workers, with all modules that tasks need already
-imported.
+"""Replacement for PySpark's daemon (the process that forks Python workers), which imports all
+modules that tasks need in advance.
 
 The setting ``spark.python.daemon.module`` makes Spark start ``python -m
 beam_spark_executor.spark.python_daemon pyspark.worker``, once for each pool of workers. If the
 operating system supports it, all daemons of a Java process are forked from one process that has
 imported the modules (:mod:`~beam_spark_executor.spark.fork_server`). Forked workers share the
-memory of the imported modules. Their garbage collector is frozen, so that the full collection after
-every task skips these modules.
+memory of the imported modules. Python's garbage collector ignores these modules in the workers,
+which makes the full collection after each task fast.
 
 Workers exit with ``os._exit``, which runs no ``atexit`` functions; use `register_exit_hook`
-instead. That also works with Spark's stock daemon, whose workers are only slower to start.
+instead. The hooks also work with Spark's own daemon.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import BinaryIO, NoReturn
 
+from beam_runner_runtime.channel.exits import ExitRecorder
 from beam_runner_runtime.processes import reaper
+from beam_runner_runtime.processes.forked_process import ForkedProcess
 from beam_runner_runtime.processes.preload import (
     import_worker_modules,
     prefer_as_out_of_memory_victim,
 )
-from beam_runner_runtime.processes.zygote import Zygote
 
 from beam_spark_executor.spark import fork_server
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
@@ -72,7 +73,7 @@ def register_exit_hook(hook: Callable[[], None]) -> None:
 def exit_worker() -> NoReturn:
     """Ends this Python worker process after its exit hooks; may be called from any thread.
 
-    It is meant for idle workers. Inside a task, the hooks run as soon as the main thread allows it,
+    The function is meant for idle workers. Inside a task, the hooks run as soon as the main thread allows it,
     and after `worker_exit_seconds` the process exits in any case.
     """
     if os.getpid() not in _hooks:
@@ -103,7 +104,7 @@ def _run_exit_hooks() -> None:
 
 
 def _handle_hangup() -> None:
-    """Makes SIGHUP run the hooks, because the daemon sends it to its workers when it stops."""
+    """Makes SIGHUP run the exit hooks of this process, because the daemon sends SIGHUP to its workers when it stops."""
 
     def on_hangup(signal_number: int, frame: FrameType | None) -> None:
         exit_worker()
@@ -113,11 +114,11 @@ def _handle_hangup() -> None:
 
 
 def _run_hooks_after_last_task() -> None:
-    """Makes the hooks run if a call of ``pyspark.worker.main``, which is one task, is the last one of
-    the process.
+    """Makes the exit hooks run after the last task of the process, which is a call of
+    ``pyspark.worker.main``.
 
-    The daemon resets the worker's signals before every task, looks ``main`` up, and ends the
-    process if it raises `SystemExit`, as it does after Spark has closed the worker's socket.
+    For each task, the daemon calls ``main`` of this module. If Spark has closed the worker's
+    socket, ``main`` raises `SystemExit`, and the process exits.
     """
     import pyspark.worker
 
@@ -127,8 +128,8 @@ def _run_hooks_after_last_task() -> None:
 
     @functools.wraps(stock)
     def main(infile: BinaryIO, outfile: BinaryIO) -> None:
-        # Processes that user code leaves behind belong to this worker while it runs, then to the
-        # reaper.
+        # Become the parent of orphaned processes of user code while this worker runs. After its
+        # exit, the reaper becomes their parent.
         reaper.adopt_orphans()
         _handle_hangup()
         is_last = True
@@ -148,8 +149,8 @@ def _run_hooks_after_last_task() -> None:
 
 
 def _discard_output(outfile: BinaryIO) -> None:
-    """Discards the rest of the output after Spark has closed the task's socket, so that the daemon
-    doesn't log an error.
+    """Discards the rest of the output, because Spark has closed the task's socket. Otherwise, the
+    daemon would log an error.
     """
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, outfile.fileno())
@@ -174,47 +175,59 @@ def _forget_zip_importers() -> None:
             del sys.path_importer_cache[path]
 
 
-def _exit_when_idle() -> None:
+def _record_exits() -> ExitRecorder:
+    """Makes this daemon record the exit statuses of its workers.
+
+    The function must replace PySpark's setting to ignore SIGCHLD, because with this setting the
+    kernel discards exit statuses.
+    """
+    daemon, recorder = os.getpid(), ExitRecorder()
+    recorder.install()
+
+    def handle_child_exits() -> None:
+        if os.getpid() == daemon and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+            signal.signal(signal.SIGCHLD, lambda number, frame: recorder.reap_children())
+
+    os.register_at_fork(before=handle_child_exits)
+    return recorder
+
+
+def _exit_when_idle(recorder: ExitRecorder) -> None:
     """Ends this daemon after `daemon_idle_seconds` without workers.
 
-    Each concurrent job has its own daemon, which is not needed after the job. Spark starts a new
-    daemon if it finds none.
+    Each concurrent job has a separate daemon, which isn't needed after the job. If a daemon is
+    missing, Spark starts a new daemon.
 
-    The limit must be long enough, because Spark asks a daemon to end workers that it remembers. Spark
-    treats workers that exited after their task as idle, and forgets them one minute after the last
-    task, checked every 10 s. If Spark selects such a worker for a task and the daemon is gone, the
-    task fails.
+    The limit must exceed the time for which Spark remembers idle workers. Spark treats workers that
+    exited after their task as idle, and forgets them one minute after their last task (it checks
+    every 10 s). If Spark selects such a worker for a task and the daemon has exited, the task
+    fails.
     """
     busy = time.monotonic()
 
     def check(signal_number: int, frame: FrameType | None) -> None:
         nonlocal busy
-        if _has_workers():
+        recorder.reap_children()
+        if recorder.has_children:
             busy = time.monotonic()
         elif time.monotonic() - busy > SPARK_LIMITS.daemon_idle_seconds:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    # Use a timer, not a thread: no thread may exist when workers are forked, and workers don't
-    # inherit timers.
+    # Use a timer and not a thread, because forks of a process with several threads are unsafe.
+    # Workers don't inherit timers.
     signal.signal(signal.SIGALRM, check)
     signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
 
-def _has_workers() -> bool:
-    try:
-        os.waitpid(-1, os.WNOHANG)  # SIGCHLD is ignored, so no zombie is left to wait for
-    except ChildProcessError:
-        return False
-    return True
-
-
 def _run_daemon() -> None:
-    """Forks workers until Spark closes the standard input or ends this process, or until the process is idle."""
+    """Runs PySpark's daemon: forks workers until Spark closes the standard input or ends this
+    process, or until the process is idle.
+    """
     import pyspark.daemon
 
     prefer_as_out_of_memory_victim()
     _run_hooks_after_last_task()
-    _exit_when_idle()
+    _exit_when_idle(_record_exits())
     pyspark.daemon.manager()
 
 
@@ -229,16 +242,16 @@ def _import_modules_quietly() -> None:
     os.close(answer)
 
 
-def start_fork_server(not_its: Sequence[int]) -> Zygote:
+def start_fork_server(not_its: Sequence[int]) -> ForkedProcess:
     """Returns a fork server for the daemons of this server's Java process. The process must have one
     thread.
 
     Args:
-        not_its: see `Zygote`.
+        not_its: see `ForkedProcess`.
     """
     listener = fork_server.open_job_server_socket()
     try:
-        return Zygote(
+        return ForkedProcess(
             lambda: fork_server.serve_fork_requests(listener, _import_what_tasks_need, _run_daemon),
             not_its,
         )
@@ -247,7 +260,9 @@ def start_fork_server(not_its: Sequence[int]) -> Zygote:
 
 
 def main() -> None:
-    """Represents a daemon of the fork server until that exits; becomes the daemon itself if no fork server exists."""
+    """Runs a daemon that the fork server forks, and waits for its exit. Without a fork server, runs
+    the daemon in this process.
+    """
     if fork_server.is_supported():
         try:
             fork_server.run_daemon_in_fork(_import_what_tasks_need, _run_daemon)
@@ -259,5 +274,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Register the module under its own name, so that tasks that import it get the same module.
+    # Register this module under its own name (and not only as ``__main__``), so that tasks that
+    # import it get the same module.
     importlib.import_module("beam_spark_executor.spark.python_daemon").main()

@@ -1,7 +1,7 @@
-"""Conversion of a DataFrame's rows to elements of a stage: each Spark task writes its part as a bundle
-on a lane does.
+"""Conversion of a DataFrame's rows to elements of a stage. Each Spark task writes its rows to files
+in the format of a bundle's output.
 
-Spark may run tasks again. Only the output of the attempts whose results Spark collects counts.
+Spark can run a task several times. Only the files that the collected results refer to are used.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ _SHARE = "reply BINARY, latest BIGINT, untimed BIGINT"
 
 @attrs.frozen
 class TableData:
-    """Settings with which a Spark task writes and reads elements of a job.
+    """Settings by which a Spark task writes and reads files of a job.
 
     Attributes:
-        job_id: the job's id.
         store: the store of the job's files.
-        pieces: the maximum number of pieces of a task's output.
+        pieces: the maximum number of chunks in the output of a task.
         folder: the job's folder on the server's machine.
     """
 
@@ -65,10 +64,9 @@ class RowTimes:
 
 @attrs.frozen
 class WrittenElements:
-    """The written elements of a DataFrame.
+    """Result of writing the rows of a DataFrame as elements.
 
     Attributes:
-        outputs: the outputs of the stage.
         latest: the latest event time (ms) of a row; None without rows.
         untimed: the number of rows without an event time.
     """
@@ -90,13 +88,9 @@ def write_rows(
     """Writes the rows of a DataFrame with Spark tasks, in the calling thread's job group.
 
     Args:
-        frame: the DataFrame.
-        pools: the pools of Python workers.
-        slot: the job's slot.
         order: the bundle, whose name the files get.
         data: the location of the job's files.
         buffers: the buffers that the stage writes to, all of them stored.
-        times: the event times of the rows.
     """
     write = partial(_write_part, order, data, tuple(buffers), times or RowTimes())
     shares = pools.map_in_arrow(frame, write, _SHARE, slot).collect()
@@ -136,7 +130,9 @@ def _write_part(
 
 
 class _TimestampedBatches:
-    """Converter of batches, which adds the earliest time of each batch and records the latest time."""
+    """Iterator over batches of rows, which adds the earliest event time of each batch, and records
+    the latest event time of all.
+    """
 
     def __init__(self, times: RowTimes) -> None:
         self._times = times
@@ -146,9 +142,9 @@ class _TimestampedBatches:
     def convert_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
         for batch in batches:
             if batch.num_rows:
-                yield self._earliest_time(batch), encode_batch(batch)
+                yield self._find_earliest_time(batch), encode_batch(batch)
 
-    def _earliest_time(self, batch: pa.RecordBatch) -> int:
+    def _find_earliest_time(self, batch: pa.RecordBatch) -> int:
         earliest = latest = self._times.time
         if self._times.column:
             column = batch.column(self._times.column)

@@ -1,4 +1,6 @@
-"""Sections as Spark jobs: each level of a section is a Spark stage, and rows go through Spark's shuffle."""
+"""Sections (groups of Beam stages), each of which runs as one Spark job. A section consists of
+levels; each level is one Spark stage, with Spark's shuffle between them.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,14 @@ from beam_runner_runtime.sections.replies import SectionReply, merge_replies
 from beam_runner_runtime.sections.shuffle_consistency import find_mixed_level, format_refusal
 from beam_runner_runtime.sections.task import SectionOrder, SectionTask, prepare_section_once
 from beam_runner_runtime.sections.wire import decode_reply, encode_reply
-from beam_spark_io.spark.reasons import failure_reason, worker_error
+from beam_spark_io.spark.reasons import find_failure_reason, find_worker_error
 from pyspark import Broadcast, SparkContext, TaskContext
 
 from beam_spark_executor.spark.exchange import (
     Exchanged,
     Exchanges,
     Parcels,
-    empty_inputs,
+    create_empty_inputs,
     gather_results,
 )
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
@@ -41,17 +43,17 @@ from beam_spark_executor.spark.python_daemon import register_exit_hook
 _CALL_SITE = "callSite.short"
 """Property for the name of the Spark stage of an RDD that this thread creates."""
 _OURS = re.compile(r"^beam_(runner|spark)_[\w.]+: ")
-"""Pattern of this project's errors in a traceback; their text is sufficient without the traceback."""
+"""Pattern that finds errors of the runner's own classes in a traceback. For these errors, the
+message is shown without the traceback.
+"""
 _LOGGER = logging.getLogger(__name__)
 
 
 @attrs.frozen
 class SectionRef:
-    """Reference to a section of a job, for the section's tasks.
+    """Reference to a section (several Beam stages) of a job, for the Spark tasks of the section.
 
     Attributes:
-        endpoint: channel endpoint of the server.
-        job_id: ID of the job.
         name: name that is unique to this attempt at the section.
         order: broadcast order of the section.
     """
@@ -64,16 +66,10 @@ class SectionRef:
 
 @attrs.define(eq=False)
 class SparkSectionRunner:
-    """Runner of the sections of one job; thread-safe.
+    """Runs the sections (groups of Beam stages) of one job, each as one Spark job. Thread-safe.
 
     Args:
-        context: Spark context.
-        pools: Python worker pools of Spark.
-        slot: slot of the job in the pools.
-        endpoint: channel endpoint of the server.
-        job_id: ID of the job.
-        plan: plan of the job.
-        shards: number of tasks per level, except for the first level.
+        shards: number of Spark tasks per level (Spark stage), except for the first level.
     """
 
     _context: SparkContext
@@ -88,8 +84,8 @@ class SparkSectionRunner:
     )
 
     def run(self, order: RunBundle, title: str) -> SectionEnd:
-        """Runs a section as one Spark job, and returns its result; the caller must use a separate
-        thread.
+        """Runs a section as one Spark job, and returns the section's result. The caller must use a
+        separate thread.
 
         Args:
             order: a bundle with parts.
@@ -103,37 +99,36 @@ class SparkSectionRunner:
         try:
             reply = self._run(order, stages, title)
         except Exception as error:
-            return self._ends[attempt] or BundleFailure(attempt, None, _failure_reason(error))
+            return self._ends[attempt] or BundleFailure(attempt, None, _find_failure_reason(error))
         finally:
             self._ends.pop(attempt)
-        return self._section_result(attempt, stages, reply)
+        return self._make_section_result(attempt, stages, reply)
 
-    def heard(self, message: FromWorker) -> bool:
-        """Called with a message of a worker process; cancels the Spark job if the message ends its
-        section.
+    def handle_section_message(self, message: FromWorker) -> bool:
+        """Handles a message from a worker process. If the message reports that a section must end,
+        cancels the section's Spark job.
 
         Returns:
-            Whether the message concerns a running section, so that no other component must handle
-            it.
+            Whether the message was about a running section.
         """
         if not isinstance(message, BundleFailure | SectionRefusal):
             return False
         if message.attempt not in self._ends:
             return False
         self._ends[message.attempt] = self._ends[message.attempt] or message
-        self._context.cancelJobsWithTag(self._spark_job_tag(message.attempt))
+        self._context.cancelJobsWithTag(self._make_spark_job_tag(message.attempt))
         return True
 
     def _run(self, order: RunBundle, stages: SectionPlan, title: str) -> SectionReply:
         context = self._context
         section = context.broadcast(SectionOrder(order, self._shards))
         self._pools.begin_spark_job(self._slot, f"beam-{self._job_id}", title)
-        context.addJobTag(self._spark_job_tag(order.attempt))
+        context.addJobTag(self._make_spark_job_tag(order.attempt))
         exchanges = Exchanges(context)
         try:
-            with self._pools.workers_of_slot(self._slot):
+            with self._pools.list_workers_of_slot(self._slot):
                 ref = SectionRef(self._endpoint, self._job_id, order.name, section)
-                last = self._section_tasks(stages, ref, exchanges)
+                last = self._create_section_tasks(stages, ref, exchanges)
             (encoded,) = last.collect()
         finally:
             context.clearJobTags()
@@ -142,16 +137,16 @@ class SparkSectionRunner:
             section.destroy()
         return decode_reply(encoded)
 
-    def _section_tasks(
+    def _create_section_tasks(
         self, stages: SectionPlan, ref: SectionRef, exchanges: Exchanges
     ) -> Exchanged:
-        """Returns the tasks of a section, level by level, and the final task, which gathers the
-        replies.
+        """Returns the Spark tasks of a section, level by level, and the final task, which gathers
+        the replies of the other tasks.
 
         The final task runs no user code, because Spark can't retry it after it has started to
         return results.
         """
-        parcels = empty_inputs(self._context, stages.tasks[0])
+        parcels = create_empty_inputs(self._context, stages.tasks[0])
         for level, after in enumerate((*stages.tasks[1:], 1)):
             self._context.setLocalProperty(_CALL_SITE, stages.format_level(level))
             task = _LevelTasks(ref, level)
@@ -160,7 +155,7 @@ class SparkSectionRunner:
             parcels, _GatherTask(stages.format_level(len(stages.levels) - 1), stages.tasks[-1])
         )
 
-    def _section_result(
+    def _make_section_result(
         self, attempt: Attempt, stages: SectionPlan, reply: SectionReply
     ) -> SectionEnd:
         if reply.end is not None:
@@ -174,7 +169,7 @@ class SparkSectionRunner:
         done = BundleDone(attempt.bundle, attempt.attempt, outputs)
         return BundleReply(done, None, reply.metrics)
 
-    def _spark_job_tag(self, attempt: Attempt) -> str:
+    def _make_spark_job_tag(self, attempt: Attempt) -> str:
         return f"beam-{self._job_id}-section-{attempt.bundle}-{attempt.attempt}"
 
 
@@ -198,7 +193,7 @@ class _LevelTasks:
 
 @attrs.frozen
 class _GatherTask:
-    """Final task of a section, which gathers the replies."""
+    """Final Spark task of a section, which gathers the replies of the other tasks."""
 
     last_level: str
     sources: int
@@ -206,12 +201,12 @@ class _GatherTask:
     def __call__(self, parcels: Parcels) -> Iterator[bytes]:
         inbox = SectionInbox(Path(os.devnull), sys.maxsize)
         for parcel in parcels:
-            inbox.store_parcel(parcel)
-        inbox.check_parcels(self.last_level, self.sources)
+            inbox.store_block(parcel)
+        inbox.check_blocks(self.last_level, self.sources)
         yield encode_reply(merge_replies(inbox.replies))
 
 
-def _failure_reason(failure: Exception) -> str:
+def _find_failure_reason(failure: Exception) -> str:
     """Returns the reason of a Spark failure in one line: the error of the Python worker, if one caused the failure."""
-    error = worker_error(str(failure))
-    return _OURS.sub("", error) if error else failure_reason(failure)
+    error = find_worker_error(str(failure))
+    return _OURS.sub("", error) if error else find_failure_reason(failure)

@@ -1,4 +1,4 @@
-"""The Spark of a server, for its whole lifetime: started or reused, and stopped.
+"""Start and stop of the Spark that a server uses.
 
 Three cases exist:
 
@@ -25,33 +25,33 @@ from beam_runner_model.threads import start_helper_thread
 from beam_runner_runtime.memory import read_memory_limit
 from beam_runner_storage.temporary import TemporaryFolder
 from beam_spark_io.sessions import find_session
-from beam_spark_io.spark.reasons import failure_reason
+from beam_spark_io.spark.reasons import find_failure_reason
 from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from beam_spark_executor.spark.class_sharing import archive_use_options
+from beam_spark_executor.spark.class_sharing import make_archive_use_options
 from beam_spark_executor.spark.existing_session import (
     SUBMITTED,
-    missing_settings,
+    find_missing_settings,
     reject_spark_connect,
 )
 from beam_spark_executor.spark.health_check import SparkHealthCheck
-from beam_spark_executor.spark.java import JavaProcess, check_java, temporary_environment
-from beam_spark_executor.spark.java_wheel import java_home_variables
+from beam_spark_executor.spark.java import JavaProcess, check_java, set_temporary_environment
+from beam_spark_executor.spark.java_wheel import make_java_home_variables
 from beam_spark_executor.spark.master_check import check_master_reachable
 from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
     SparkSettings,
     SparkUnavailable,
     check_master,
-    driver_heap_size,
+    compute_driver_heap_size,
+    count_slots_of_master,
     is_on_this_machine,
     is_single_process,
-    java_options,
-    session_properties,
-    slots_of_master,
+    make_java_options,
+    make_session_properties,
 )
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
 
@@ -61,16 +61,16 @@ _LACKING = (
 )
 
 _AMBIENT = {"SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"}
-"""The variables with which an external configuration can name another master."""
+"""Environment variables of configurations outside of this program, which can set another Spark master."""
 
 _QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""PySpark's loggers with their own handlers."""
+"""PySpark's loggers with separate handlers. These handlers write user data to standard error."""
 
 log = logging.getLogger(__name__)
 
 
 class RunningSpark:
-    """The Spark context of a server, the session if requested, and the Java process below them.
+    """Spark of a server: the context, the session if requested, and the Java process.
 
     spark = RunningSpark(settings)
     spark.start()
@@ -120,8 +120,10 @@ class RunningSpark:
 
     @property
     def slots(self) -> int | None:
-        """Number of tasks that Spark runs in parallel; None if it depends on the cluster, or if a program also uses Spark."""
-        return None if self._settings.session is not None else slots_of_master(self.master)
+        """Number of tasks that Spark runs in parallel; None if the number depends on the cluster,
+        or if a program also uses Spark.
+        """
+        return None if self._settings.session is not None else count_slots_of_master(self.master)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -192,7 +194,7 @@ class RunningSpark:
         """
         there = self._settings.session or find_session()
         if there is not None:
-            missing = missing_settings(there)
+            missing = find_missing_settings(there)
             if missing:
                 log.warning(_LACKING, missing)
             self._context, self._session = there.sparkContext, there
@@ -201,13 +203,13 @@ class RunningSpark:
         _silence_query_errors()
         if self._settings.master is not None:
             check_master(self._settings.master)
-        if (known := _known_master(self._settings)) is not None:
+        if (known := _require_known_master(self._settings)) is not None:
             check_master_reachable(known)
         try:
             gateway = self._start_gateway()
             assert self._folder is not None
             self._context = self._start_context(gateway, self._folder.path)
-            self._left = _executor_folders(self._context)
+            self._left = _list_executor_folders(self._context)
         except BaseException:
             self.kill()
             raise
@@ -220,7 +222,7 @@ class RunningSpark:
         return self._ensure_java().connect()
 
     def _ensure_java(self) -> JavaProcess:
-        """Returns the Java process, and starts it if needed."""
+        """Returns the Java process. Starts the process if necessary."""
         with self._changing:
             if self._killed:
                 raise SparkUnavailable("Spark was stopped during its start.")
@@ -230,19 +232,21 @@ class RunningSpark:
 
     def _start_context(self, gateway: Any, folder: Path) -> SparkContext:
         found = dict(SparkConf(_jvm=gateway.jvm).getAll())
-        chosen = session_properties(found, self._settings, folder)
+        chosen = make_session_properties(found, self._settings, folder)
         check_master_reachable(chosen["spark.master"])
         conf = SparkConf(_jvm=gateway.jvm).setAll(list(chosen.items()))
         try:
-            with temporary_environment(PYSPARK_PYTHON=worker_python(chosen)):
+            with set_temporary_environment(PYSPARK_PYTHON=find_worker_python(chosen)):
                 return SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             raise SparkUnavailable(
-                f"Can't start Spark with master {chosen['spark.master']}: {failure_reason(error)}"
+                f"Can't start Spark with master {chosen['spark.master']}: "
+                f"{find_failure_reason(error)}"
             ) from error
 
     def stop(self, limit: float | None = None) -> None:
-        """Ends the session and all processes that were started for it, within about ``limit`` seconds.
+        """Ends the session, and all processes that were started for the session, within about
+        ``limit`` seconds.
 
         The default limit is `session_stop_seconds`. Afterwards no Java process, Python daemon, worker or
         file remains. A session that existed before is left alone. May be called again, and from any
@@ -280,19 +284,21 @@ class RunningSpark:
 
 
 def will_start_local_spark(settings: SparkSettings) -> bool:
-    """Returns whether `RunningSpark.start` starts a local Spark in one process, with this Python for its workers."""
+    """Returns whether `RunningSpark.start` starts a local Spark in one process, whose Python
+    workers use this interpreter.
+    """
     if settings.session is not None or SUBMITTED in os.environ or find_session() is not None:
         return False
-    master = _known_master(settings)
+    master = _require_known_master(settings)
     return (
         master is not None
         and is_single_process(master)
-        and worker_python(settings.conf) == sys.executable
+        and find_worker_python(settings.conf) == sys.executable
     )
 
 
-def _known_master(settings: SparkSettings) -> str | None:
-    """Returns the master URL, unless an external configuration may name it."""
+def _require_known_master(settings: SparkSettings) -> str | None:
+    """Returns the master URL of the settings; empty if a configuration outside of this program can set the URL."""
     named = settings.master or settings.conf.get("spark.master")
     return named or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
 
@@ -322,30 +328,33 @@ def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
     conf = dict(settings.conf)
     if settings.master is not None:
         conf["spark.master"] = settings.master
-    master = _known_master(settings)
+    master = _require_known_master(settings)
     theirs = conf.get("spark.driver.extraJavaOptions", "")
-    options = java_options(folder, log4j_file, settings.log_level, theirs)
-    options += archive_use_options(f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {theirs}")
-    variables = {"PYSPARK_PYTHON": worker_python(conf), **java_home_variables(os.environ, folder)}
+    options = make_java_options(folder, log4j_file, settings.log_level, theirs)
+    options += make_archive_use_options(f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {theirs}")
+    variables = {
+        "PYSPARK_PYTHON": find_worker_python(conf),
+        **make_java_home_variables(os.environ, folder),
+    }
     if master is not None and is_on_this_machine(master):
         variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
         try:
-            heap = driver_heap_size(os.cpu_count() or 1, read_memory_limit())
+            heap = compute_driver_heap_size(os.cpu_count() or 1, read_memory_limit())
         except ValueError as error:
             raise SparkUnavailable(str(error)) from None
         conf.setdefault("spark.driver.memory", heap)
-    with temporary_environment(**variables):
+    with set_temporary_environment(**variables):
         return JavaProcess(options, conf, folder)
 
 
-def worker_python(conf: Mapping[str, str]) -> str:
+def find_worker_python(conf: Mapping[str, str]) -> str:
     """Returns the Python of workers: this one, or the one that the user has selected, in Spark's order
     of precedence.
     """
     return conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
-def _executor_folders(context: SparkContext) -> list[Path]:
+def _list_executor_folders(context: SparkContext) -> list[Path]:
     """Returns the folders of a ``local-cluster``'s executors, which Spark never removes."""
     if not context.master.startswith("local-cluster"):
         return []
@@ -353,7 +362,9 @@ def _executor_folders(context: SparkContext) -> list[Path]:
 
 
 def _run_with_time_limit(limit: float, stop: Callable[[], None]) -> None:
-    """Calls ``stop`` for at most ``limit`` seconds. A longer call is abandoned, because Java exits in any case."""
+    """Calls ``stop``, and waits at most ``limit`` seconds until ``stop`` returns, because the Java
+    process is ended in any case.
+    """
     left_behind = threading.Event()
 
     def run() -> None:
@@ -361,7 +372,9 @@ def _run_with_time_limit(limit: float, stop: Callable[[], None]) -> None:
             stop()
         except Exception as failure:
             if not left_behind.is_set():
-                log.warning("Spark raised an error at its shutdown: %s", failure_reason(failure))
+                log.warning(
+                    "Spark raised an error at its shutdown: %s", find_failure_reason(failure)
+                )
 
     thread = start_helper_thread(run, "stop-spark")
     thread.join(limit)

@@ -1,4 +1,5 @@
-"""The Spark settings of a server, which the user's settings override. All defaults are measured.
+"""Default Spark settings of a server, which the user's settings override. All values are results of
+measurements.
 
 The measurements are in ``docs/adr/0002-spark-settings.md``.
 """
@@ -17,7 +18,7 @@ from beam_runner_model.errors import Unavailable
 from beam_runner_runtime.memory import VARIABLE
 from beam_runner_runtime.tuning import TUNING
 
-from beam_spark_executor.spark.executor_memory import executor_memory_limit
+from beam_spark_executor.spark.executor_memory import compute_executor_memory_limit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,11 +31,13 @@ _SET_BY_SPARK_SUBMIT = {
     "spark.app.name": "pyspark-shell",
     "spark.ui.showConsoleProgress": "true",
 }
-"""The properties that ``spark-submit`` sets for a PySpark shell, for which it takes this process."""
+"""Properties that ``spark-submit`` sets because it treats this program as a PySpark shell."""
 
 _TABLES = "spark.sql.warehouse.dir"
 _FORGETS = "in-memory"
-"""The catalog whose tables end with Spark, so that their files may be removed. Files of other catalogs must stay."""
+"""Name of the in-memory catalog. The tables of this catalog don't exist after Spark's end, so the
+files of the tables can be removed.
+"""
 
 _LEAST_HEAP_MB = 512
 """The minimum heap in MiB; Spark refuses to start with less than 450 MiB."""
@@ -51,7 +54,9 @@ _SECOND_COMPILER_LATE = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-"""Java's own thresholds, multiplied by ten: only tables of millions of rows profit from its optimizing compiler."""
+"""Java options that multiply the thresholds of the optimizing compiler by ten, because only tables
+with millions of rows benefit from it.
+"""
 
 _MASTERS = (
     r"local",
@@ -69,7 +74,7 @@ class SparkUnavailable(Unavailable):
 
 @attrs.frozen
 class SparkSettings:
-    """The Spark that a server needs.
+    """Settings of the Spark session that a server starts or uses.
 
     Attributes:
         master: a Spark master URL; ``None`` uses the one of the existing configuration
@@ -106,30 +111,30 @@ def check_master(master: str) -> None:
 
 
 def is_on_this_machine(master: str) -> bool:
-    """Returns whether all of Spark runs on this machine, so that other machines need not reach the server."""
+    """Returns whether all executors run on this machine, so that other machines don't have to reach the server."""
     return master.startswith("local")
 
 
 def is_single_process(master: str) -> bool:
-    """Returns whether Spark's own process runs the tasks, so that no executors come and go."""
+    """Returns whether the driver's process runs the tasks, without separate executors."""
     return master == "local" or master.startswith("local[")
 
 
-def default_properties(master: str, folder: Path) -> dict[str, str]:
-    """Returns the server's settings for a session with ``master`` and files under ``folder``.
+def make_default_properties(master: str, folder: Path) -> dict[str, str]:
+    """Returns the server's default settings for Spark with the URL ``master`` and with files in
+    ``folder``.
 
     Spark's scratch files (``spark.local.dir``) are in Java's folder for temporary files, which
-    `java_options` sets, unless the user has selected another folder.
+    `make_java_options` sets, unless the user has selected another folder.
     """
     conf = {
         "spark.app.name": "beam-spark-jobserver",
-        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
         _TABLES: str(folder / "warehouse"),
         "spark.scheduler.mode": "FAIR",
-        # A section begins with little data on one executor. Without this setting, tasks elsewhere
-        # would wait 3 s for locality.
+        # A section starts with little data on one executor. Without this setting, tasks on other
+        # executors would wait 3 s for data locality.
         "spark.shuffle.reduceLocality.enabled": "false",
         "spark.python.daemon.module": "beam_spark_executor.spark.python_daemon",
         "spark.python.worker.reuse": "true",
@@ -139,6 +144,9 @@ def default_properties(master: str, folder: Path) -> dict[str, str]:
         "spark.python.task.killTimeout": "500ms",
     }
     if is_on_this_machine(master):
+        # Spark's web UI takes about a second of the start. On a cluster, keep Spark's default,
+        # because users of a cluster expect the web UI.
+        conf["spark.ui.enabled"] = "false"
         conf["spark.driver.bindAddress"] = "127.0.0.1"
         conf["spark.driver.host"] = "127.0.0.1"
         conf["spark.executor.extraJavaOptions"] = f"-Djava.io.tmpdir={folder} -XX:-UsePerfData"
@@ -149,12 +157,17 @@ def default_properties(master: str, folder: Path) -> dict[str, str]:
 
 
 def _has_short_socket_paths(master: str, folder: Path) -> bool:
-    """Returns whether paths of Unix sockets in the folder stay below the limit of operating systems."""
+    """Returns whether paths of Unix sockets in the folder stay below the limit of operating systems.
+
+    Containers of YARN have folders for temporary files with long paths, which only YARN knows.
+    """
+    if master == "yarn":
+        return False
     path = str(folder) if is_on_this_machine(master) else tempfile.gettempdir()
     return len(path) + _SOCKET_NAME <= _LONGEST_SOCKET_PATH
 
 
-def session_properties(
+def make_session_properties(
     found: Mapping[str, str], settings: SparkSettings, folder: Path
 ) -> dict[str, str]:
     """Returns all properties of the session: the user's, then those ``found`` in Java, then the
@@ -173,19 +186,22 @@ def session_properties(
     master = stated.setdefault("spark.master", DEFAULT_MASTER)
     check_master(master)
     slots, cores = add_slots(master)
-    defaults = default_properties(master, folder)
+    defaults = make_default_properties(master, folder)
     if stated.get("spark.sql.catalogImplementation", _FORGETS) != _FORGETS:
         del defaults[_TABLES]
     conf = defaults | stated | {"spark.master": slots}
     if cores is not None:
         conf.setdefault("spark.default.parallelism", str(cores))
-    if not is_on_this_machine(master) and (memory := executor_memory_limit(conf)) is not None:
+    if (
+        not is_on_this_machine(master)
+        and (memory := compute_executor_memory_limit(conf)) is not None
+    ):
         conf.setdefault(f"spark.executorEnv.{VARIABLE}", str(memory))
     return conf
 
 
 def add_slots(master: str) -> tuple[str, int | None]:
-    """Returns the master URL with more slots than cores, and its number of cores.
+    """Returns a local master URL with more task slots than cores, and the number of cores.
 
     Masters other than ``local`` stay as they are, because the cluster knows its cores.
     """
@@ -197,13 +213,13 @@ def add_slots(master: str) -> tuple[str, int | None]:
     return f"local[{cores * TUNING.slots_per_core},{attempts}]", cores
 
 
-def slots_of_master(master: str) -> int | None:
-    """Returns the number of parallel tasks under a master URL of ``add_slots``; None if it depends on a cluster."""
+def count_slots_of_master(master: str) -> int | None:
+    """Returns the number of task slots in a local master URL such as ``local[12,4]``; None for a cluster."""
     found = re.fullmatch(r"local\[(\d+),\d+\]", master)
     return None if found is None else int(found[1])
 
 
-def java_options(folder: Path, log4j_file: Path, log_level: str, user_options: str) -> str:
+def make_java_options(folder: Path, log4j_file: Path, log_level: str, user_options: str) -> str:
     """Returns the options of the Java process, without those that contradict ``user_options``."""
     options = [
         f"-Djava.io.tmpdir={folder}",
@@ -218,7 +234,7 @@ def java_options(folder: Path, log4j_file: Path, log_level: str, user_options: s
     return " ".join(options)
 
 
-def driver_heap_size(cores: int, limit: int) -> str:
+def compute_driver_heap_size(cores: int, limit: int) -> str:
     """Returns the heap of a driver that runs the tasks of ``cores`` itself, as a Spark property's
     value.
 

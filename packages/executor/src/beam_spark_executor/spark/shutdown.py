@@ -1,6 +1,7 @@
-"""Spark's part of the shutdown tables: how its processes stop, the time limits, and how their loss is detected.
+"""Tables about the shutdown of Spark's processes: their states, the time limits, and the detection
+of their loss.
 
-The other rows are in ``beam_runner_runtime.shutdown``.
+``beam_runner_runtime.shutdown`` contains the tables about the runner's processes.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ class SparkLimits:
     """Limits of Spark's processes. `SPARK_LIMITS` is the only instance.
 
     Attributes:
-        java_start_seconds: time for Spark's Java process to begin to serve; then the server fails to start.
-        java_kill_seconds: time for the remaining processes of Spark to exit after SIGKILL.
+        java_start_seconds: time for Spark's Java process to serve; then the server fails to start.
+        java_kill_seconds: time for processes of Spark to exit after SIGKILL.
         session_stop_seconds: time for Spark to stop; then its Java process is killed.
-        pulse_seconds: time for Spark to respond to a health check; then the log reports a missing response.
+        pulse_seconds: time for Spark to respond to a health check; then the log reports it.
         pulse_rest_seconds: time without a health check; then the thread that checks Spark exits.
         daemon_idle_seconds: time for which a Python daemon has no workers; then it exits. Spark itself removes an idle worker after 60 s, and checks every 10 s.
         worker_exit_seconds: time for the exit hooks of a Python worker; then the worker is killed.
-        hand_over_seconds: time for Spark's fork server to accept the request for a daemon; then the process imports the modules itself.
-        fork_server_stop_seconds: time for Spark's fork server to exit when the server stops.
+        hand_over_seconds: time for Spark's fork server to accept a request; then the daemon imports the modules itself.
+        fork_server_stop_seconds: time for Spark's fork server to exit.
     """
 
     java_start_seconds: float = 120.0
@@ -85,13 +86,13 @@ class SparkDetector(enum.Enum):
         "spark.session (exit code)",
         "Spark's Java process exits",
         (),
-        "jobs and the server stop; with a state folder the next server continues the jobs",
+        "jobs and the server stop; the next server can continue the jobs",
     )
     PULSE = SparkDetection(
         "spark.health_check",
         "Spark's Java process doesn't respond",
         ("pulse_seconds",),
-        "the log reports it; Spark counts as alive as long as its process exists",
+        "the log reports it",
     )
     LANE_END = SparkDetection(
         "Spark (end of the lane's job)",
@@ -103,7 +104,7 @@ class SparkDetector(enum.Enum):
         "spark.python_daemon (timer)",
         "a Python daemon has no workers",
         ("daemon_idle_seconds",),
-        "the daemon exits; Spark starts another one when it needs a worker",
+        "the daemon exits",
     )
     SECTION = SparkDetection(
         "Spark (end of the section's job)",

@@ -1,4 +1,4 @@
-"""The Spark side of one Beam job: its slot, its job group, and the Spark jobs for its lanes, sections and tables."""
+"""Spark jobs of one Beam job: its lanes, its sections, and its bundles that read or write tables."""
 
 from __future__ import annotations
 
@@ -22,16 +22,13 @@ from beam_spark_executor.spark.threads import start_job_thread
 
 
 class SparkJobs:
-    """All Spark jobs of one Beam job, and its slot from the first Spark job on.
+    """Starts and cancels the Spark jobs of one Beam job, which run in the Python workers of the
+    job's slot.
 
-    Only the job's own thread may call the methods, except `is_alive` and `heard`.
+    Only the job's own thread may call the methods of this class, except `is_alive` and `heard`.
 
     Args:
-        spark: the server's Spark.
-        pools: the pools of Python workers.
-        stand_bys: the standby tasks.
         endpoint: the channel's address for the job's processes.
-        job_id: the job's id.
         cores: returns the number of tasks that Spark can run in parallel.
         name: the job's name on Spark's pages.
     """
@@ -60,13 +57,13 @@ class SparkJobs:
         self._tables: TableBundles | None = None
 
     @property
-    def loss(self) -> str:
-        """The error text for the case that Spark has ended although it was not stopped."""
+    def loss_message(self) -> str:
+        """Error text for jobs whose Spark has exited unexpectedly."""
         return "Spark exited unexpectedly"
 
     @property
     def interface(self) -> str:
-        """The address of Spark's own pages; empty if Spark doesn't serve them."""
+        """URL of Spark's web UI; empty if the web UI is disabled."""
         return str(self._spark.context.uiWebUrl or "")
 
     @property
@@ -75,7 +72,7 @@ class SparkJobs:
         return self._spark.is_alive
 
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
-        """Runs a lane as a Spark job of one task, on a separate thread.
+        """Runs a lane (a worker for bundles) as a Spark job of one task, on a separate thread.
 
         The first lane may go to the standby task. When the lane ends, ``on_end`` is called with its
         number, and with Spark's error in a few words or an empty text.
@@ -101,7 +98,9 @@ class SparkJobs:
         ``on_end`` when the job has ended.
         """
         runner = (
-            self._section_runner(work) if order.bundle.parts else self._table_bundle_runner(work)
+            self._get_section_runner(work)
+            if order.bundle.parts
+            else self._get_table_bundle_runner(work)
         )
         start_job_thread(
             f"section-{order.bundle.number}",
@@ -111,14 +110,16 @@ class SparkJobs:
             ),
         )
 
-    def heard(self, message: FromWorker) -> bool:
-        """Handles a message of a worker process; returns whether it belongs to a running section, and
-        to no other component.
+    def handle_section_message(self, message: FromWorker) -> bool:
+        """Handles a message from a worker process if the message is about a running section (Spark
+        job). Returns whether it was.
         """
-        return self._runner is not None and self._runner.heard(message)
+        return self._runner is not None and self._runner.handle_section_message(message)
 
-    def section_tasks(self) -> TaskCounts:
-        """Returns the combined progress of the Spark jobs that are not lanes; takes some milliseconds."""
+    def count_section_tasks(self) -> TaskCounts:
+        """Returns the task counts of all Spark jobs, except of the jobs that run lanes (worker
+        slots). Takes some milliseconds.
+        """
         tracker = self._spark.context.statusTracker()
         done = running = known = 0
         mine = set(tracker.getJobIdsForGroup(self._group))
@@ -134,7 +135,7 @@ class SparkJobs:
         return TaskCounts(done, running, known)
 
     def cancel(self) -> None:
-        """Stops all Spark jobs of this Beam job, and no others; doesn't wait for their end."""
+        """Cancels all Spark jobs of this Beam job. Doesn't wait for their end."""
         if self._tables is not None:
             self._tables.stop()
         self._spark.context.cancelJobGroup(self._group)
@@ -142,7 +143,9 @@ class SparkJobs:
             self._spark.context.cancelJobGroup(self._stand_by.group)
 
     def close(self, *, workers_gone: bool) -> None:
-        """Returns the slot to the pool, or retires it if some of its Python workers may still run."""
+        """Returns the slot to the pool of slots. If some of the slot's Python workers may still
+        run, retires the slot instead.
+        """
         if self._slot is None:
             return
         if workers_gone:
@@ -155,36 +158,36 @@ class SparkJobs:
         title = f"{self._name} · lane {number}"
         on_end(number, self._pools.run_single_task(lane, slot, self._group, title))
 
-    def _section_tasks_per_core(self) -> int:
-        """Returns the number of tasks of a section for each core.
+    def _count_section_tasks_per_core(self) -> int:
+        """Returns the number of a section's tasks per core.
 
         On a cluster, consecutive tasks share a process. On one machine, all tasks run at the same
         time, and each task starts a process.
         """
         return TUNING.section_tasks_per_core if self._spark.slots is None else 1
 
-    def _acquired_slot(self) -> WorkerSlot:
+    def _acquire_slot(self) -> WorkerSlot:
         if self._slot is None:
             self._slot = self._pools.acquire_slot()
         return self._slot
 
-    def _section_runner(self, work: JobWork) -> SparkSectionRunner:
+    def _get_section_runner(self, work: JobWork) -> SparkSectionRunner:
         if self._runner is None:
             self._runner = SparkSectionRunner(
                 self._spark.context,
                 self._pools,
-                self._acquired_slot(),
+                self._acquire_slot(),
                 self._endpoint,
                 self._job_id,
                 work.plan,
-                min(work.shards, self._section_tasks_per_core() * self._cores()),
+                min(work.shards, self._count_section_tasks_per_core() * self._cores()),
             )
         return self._runner
 
-    def _table_bundle_runner(self, work: JobWork) -> TableBundles:
+    def _get_table_bundle_runner(self, work: JobWork) -> TableBundles:
         if self._tables is None:
             data = TableData(self._job_id, work.store, work.shards, work.folder)
             self._tables = TableBundles(
-                self._spark.session, self._pools, self._acquired_slot(), work.plan, data
+                self._spark.session, self._pools, self._acquire_slot(), work.plan, data
             )
         return self._tables

@@ -1,8 +1,9 @@
-"""The standby: a Spark task in a warm worker process that waits for the next job's first lane.
+"""Standby task: a Spark task that is started before a job needs it, and waits for the first lane of
+the next job.
 
 Spark takes 0.1 s to start a task: it plans a job, forks a worker, and the worker connects to the
-server. A small job would spend most of its time on that. So if Spark has a free slot, one task
-always waits there. It belongs to no job before it gets a lane.
+server. This is most of the time of a small job. Therefore, one standby task always waits if Spark
+has a free slot. It doesn't belong to a job until it gets a lane.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import partial
 from beam_runner_runtime.channel.endpoints import EndpointFactory, make_stand_by_scope
 from beam_runner_runtime.channel.stand_by import EndStandBy, ServeLane, StandByOrder
 from beam_runner_runtime.shutdown.limits import LIMITS
-from beam_spark_io.spark.reasons import failure_reason
+from beam_spark_io.spark.reasons import find_failure_reason
 
 from beam_spark_executor.spark.lane import run_stand_by
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
@@ -26,11 +27,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class StandBy:
-    """One waiting task. Any thread may call any method.
+    """Spark task that waits for the first lane (worker slot) of the next job. Thread-safe.
 
     Args:
-        number: the task's number.
-        slot: the slot of its worker process, which the job that uses the task takes over.
+        slot: the slot (pool of Python workers) of the task, which the job takes over.
 
     Attributes:
         group: the job group of its Spark job.
@@ -46,8 +46,8 @@ class StandBy:
         self._ended = False
 
     def assign_lane(self, lane: ServeLane, on_end: Callable[[int, str], None]) -> bool:
-        """Gives the task a lane, and calls ``on_end`` at the lane's end; returns False if the task is
-        assigned or has ended.
+        """Assigns a lane (worker slot) of a job to the standby task, and calls ``on_end`` when the
+        lane ends. Returns False if the task already has a lane or has ended.
         """
         with self._changed:
             if self._ended or self._order is not None:
@@ -57,13 +57,14 @@ class StandBy:
             return True
 
     def end_unless_assigned(self) -> None:
-        """Ends the task, unless it has a lane."""
+        """Ends the standby task, unless the server has assigned a lane to the task."""
         with self._changed:
             self._order = self._order or EndStandBy()
             self._changed.notify_all()
 
     def wait_for_assignment(self, seconds: float) -> StandByOrder:
-        """Returns the task's assignment when it is known; None after the limit.
+        """Waits until the task gets an assignment, and returns the assignment; None after
+        `seconds`.
 
         If Spark repeats the task in another process, that process gets the same assignment.
         """
@@ -83,12 +84,12 @@ class StandBy:
 
 
 class StandByKeeper:
-    """Keeper of one waiting task, if a standby is wanted. Any thread may call any method.
+    """Starts standby tasks, so that one always waits if Spark has a free slot. Thread-safe.
 
     Args:
         pools: the server's pools of Python workers.
-        endpoints: the channel's addresses, where the tasks call `order`.
-        wanted: returns whether Spark has a free slot.
+        endpoints: addresses of the server, at which the tasks ask for their assignment.
+        wanted: function that returns whether Spark has a free slot.
     """
 
     def __init__(self, pools: WorkerPools, endpoints: EndpointFactory, *, wanted: bool) -> None:
@@ -102,7 +103,7 @@ class StandByKeeper:
         self._waiting: StandBy | None = None
 
     def ensure_standby(self) -> None:
-        """Starts a waiting task if none exists, without waiting for its start."""
+        """Starts a standby task if none exists. Doesn't wait for its start."""
         with self._lock:
             if not self._wanted or self._waiting is not None:
                 return
@@ -118,21 +119,21 @@ class StandByKeeper:
             self._on_failure(one, failure)
 
     def take_standby(self) -> StandBy | None:
-        """Returns the waiting task, if one exists. The caller owns it and its slot from now on."""
+        """Removes and returns the standby task, if one exists. The caller must release the task's slot later."""
         with self._lock:
             taken, self._waiting = self._waiting, None
             return taken
 
-    def order(self, number: int) -> StandByOrder:
-        """Returns the assignment of a task; None if the task should ask again."""
+    def get_standby_order(self, number: int) -> StandByOrder:
+        """Returns the assignment of a standby task; None if the task must ask again."""
         with self._lock:
             one = self._running.get(number)
         return EndStandBy() if one is None else one.wait_for_assignment(LIMITS.stand_by_seconds)
 
     def close(self) -> None:
-        """Ends all waiting tasks, and waits a moment for their exit.
+        """Ends all standby tasks, and waits up to a time limit until the tasks have exited.
 
-        A task that can't ask again, because the channel is closed, would fail in Spark's log.
+        Without the wait, a task could find the server closed, and Spark would log an error.
         """
         with self._lock:
             self._wanted = False
@@ -152,7 +153,7 @@ class StandByKeeper:
 
     def _on_failure(self, one: StandBy, error: BaseException) -> None:
         self._remove_ended(one)
-        one.on_task_end(failure_reason(error))
+        one.on_task_end(find_failure_reason(error))
 
     def _remove_ended(self, one: StandBy) -> None:
         """Removes a task that has ended, or has not started."""

@@ -1,7 +1,7 @@
-"""Bundles that Spark itself runs, which read or write a table.
+"""Bundles that read or write a Spark table. Spark runs them as a DataFrame job, and not on a lane.
 
-The data between Spark and other stages is batches in Arrow's format, one for each element, so that
-this module needs no coder of rows.
+Elements between Spark and other stages are batches of rows in Arrow's format. Therefore, this
+module doesn't need a coder for rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from beam_spark_io.spark.publishing import (
     list_staged_files,
     publish_files,
 )
-from beam_spark_io.spark.reasons import failure_reason
+from beam_spark_io.spark.reasons import find_failure_reason
 from pyspark import TaskContext
 from pyspark.errors import (
     AnalysisException,
@@ -63,26 +63,23 @@ _MISTAKES = (
     IllegalArgumentException,
     UnsupportedOperationException,
 )
-"""Errors of a table itself, which a retry doesn't fix."""
+"""Errors about the table itself, which a retry can't fix."""
 _PACKAGES = {"kafka": "spark-sql-kafka-0-10", "avro": "spark-avro"}
-"""Spark's packages for formats that are not part of Spark."""
+"""Maven packages for table formats that Spark doesn't include."""
 _LACKING = re.compile(rf"Failed to find data source: ({'|'.join(_PACKAGES)})\b", re.IGNORECASE)
 _NO_FORMAT = "DATA_SOURCE_NOT_FOUND"
-"""The error class of a missing format, for which PySpark has no exception class."""
+"""Spark's error class for an unknown table format, for which PySpark has no exception class."""
 
 
 class JobStopped(Exception):
-    """Raised when the job, and with it its bundles, must end."""
+    """Raised in a bundle if its job has ended."""
 
 
 class TableBundles:
-    """Runner of the bundles of one job that Spark itself runs.
+    """Runs the bundles of one job that read or write Spark tables.
 
     Args:
         session: the Spark session with readers, writers, catalog and settings.
-        pools: the pools of Python workers.
-        slot: the job's slot.
-        plan: the job's plan.
         data: the location of the job's files.
     """
 
@@ -104,12 +101,12 @@ class TableBundles:
         self._streams = MicroBatchReader(self._session, pools, slot, data, self._raise_if_stopped)
 
     def stop(self) -> None:
-        """Ends bundles, even between Spark jobs, and stops writes to databases. Any thread may call it."""
+        """Ends running bundles, even between two Spark jobs, and stops writes to databases. Thread-safe."""
         self._stopped.set()
 
     def _raise_if_stopped(self) -> None:
         if self._stopped.is_set():
-            raise JobStopped("the job ends")
+            raise JobStopped("the job has ended")
 
     def run(self, order: RunBundle, title: str) -> BundleReply | BundleFailure:
         """Runs a bundle in the calling thread, which must be a job thread; never raises.
@@ -140,7 +137,7 @@ class TableBundles:
                 return BundleFailure(attempt, failure, kind=FailureKind.PERMANENT)
             return BundleFailure(attempt, None, f"'{stage.spec.name}': {text}")
         count = sum(output.data.facts.count for output in done.outputs) // max(1, len(buffers))
-        return BundleReply(done, None, (_element_count(table.pcollection, count),))
+        return BundleReply(done, None, (_count_elements(table.pcollection, count),))
 
     def _run_operation(
         self, order: RunBundle, table: TablePlan, buffers: Sequence[BufferPlan], title: str
@@ -148,10 +145,10 @@ class TableBundles:
         if table.urn == urns.READ_STREAM:
             source = StreamSource.from_payload(table.payload)
             return self._streams.read_batch(order, source, buffers, title)
-        outputs = self._read_or_write(order, table, buffers)
+        outputs = self._run_table_operation(order, table, buffers)
         return BundleDone(order.bundle.number, order.bundle.attempt, outputs)
 
-    def _read_or_write(
+    def _run_table_operation(
         self, order: RunBundle, table: TablePlan, buffers: Sequence[BufferPlan]
     ) -> tuple[Output, ...]:
         if table.urn == urns.READ:
@@ -185,13 +182,15 @@ class TableBundles:
             return StagedTableFiles("", ())
         writer = f"{self._data.job_id}-{order.bundle.stage}"
         if target.is_database:
-            table = databases.staging_table_name(target, f"{writer}/{order.name}")
+            table = databases.make_staging_table_name(target, f"{writer}/{order.name}")
             databases.check_writable(
                 self._session, target, parse_struct_type(target.schema).fieldNames()
             )
-            databases.stage_rows(self._session, target, table, self._rows_to_write(order, target))
+            databases.stage_rows(
+                self._session, target, table, self._list_rows_to_write(order, target)
+            )
             return StagedTableFiles(table, ())
-        rows = self._rows_to_write(order, target)
+        rows = self._list_rows_to_write(order, target)
         if files is not None:
             rows = catalog_tables.match_table_columns(self._session, target, rows)
         elif target.table:
@@ -223,23 +222,26 @@ class TableBundles:
         elif target.table:
             files = catalog_tables.create_table_files(self._session, target)
             publish_files(self._session, files, staged)
-            # A program that owns the session may have read and cached the table before.
+            # Refresh the table: the program that owns the session can have cached its data.
             catalog_tables.refresh_catalog(self._given, target, files)
         else:
             publish_files(self._session, target, staged)
 
-    def _rows_to_write(self, order: RunBundle, target: TableTarget) -> DataFrame:
-        """Returns the output of stages as rows; for a database, with columns that identify the attempt."""
+    def _list_rows_to_write(self, order: RunBundle, target: TableTarget) -> DataFrame:
+        """Returns the rows to write, as a DataFrame. For a database, adds columns that identify the attempt."""
         schema = parse_struct_type(target.schema)
         if target.is_database:
             schema = schema.add(databases.SHARE, "long").add(databases.ATTEMPT, "long")
-        shares = _split_inputs(order.bundle.inputs, self._max_partitions)
+        most = self._session.sparkContext.defaultParallelism * _PARTS_PER_CORE
+        shares = _split_inputs(order.bundle.inputs, most)
         read = partial(_read_input_share, self._data, shares, target.is_database)
         numbers = self._session.range(0, len(shares), 1, len(shares))
         return self._pools.map_in_arrow(numbers, read, schema, self._slot)
 
     def _add_package_advice(self, text: str) -> str:
-        """Returns the error, and the flag for starting a server if the format needs a package of Spark."""
+        """Returns the error text. If a table format is missing, adds the flag that makes the server
+        load the format's package.
+        """
         lacking = _LACKING.search(text)
         if lacking is None:
             return text
@@ -252,10 +254,6 @@ class TableBundles:
             f" --spark-conf=spark.jars.packages=org.apache.spark:{package}"
         )
 
-    @property
-    def _max_partitions(self) -> int:
-        return self._session.sparkContext.defaultParallelism * _PARTS_PER_CORE
-
 
 def _read_input_share(
     data: TableData,
@@ -263,7 +261,9 @@ def _read_input_share(
     told_apart: bool,
     numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Reads parts of the output of stages inside a task; if requested, with their numbers and the attempt's."""
+    """Reads one partition of the rows to write, inside a Spark task. If `told_apart` is true, adds
+    the partition number and the attempt number of the task to each row.
+    """
     with closing(FileCache.open(data.store)) as files:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
@@ -281,7 +281,7 @@ def _add_attempt_columns(rows: pa.RecordBatch, share: int) -> pa.RecordBatch:
 
 
 def _split_inputs(inputs: Sequence[Input], most: int) -> tuple[tuple[Input, ...], ...]:
-    """Returns the inputs in order, divided into runs of about the same size."""
+    """Returns the inputs in order, in at most `most` groups of about the same size."""
     aim = sum(one.data.facts.size for one in inputs) / most
     shares: list[list[Input]] = [[]]
     size = 0
@@ -294,7 +294,7 @@ def _split_inputs(inputs: Sequence[Input], most: int) -> tuple[tuple[Input, ...]
     return tuple(map(tuple, shares))
 
 
-def _element_count(pcollection_id: str, count: int) -> MonitoringInfo:
+def _count_elements(pcollection_id: str, count: int) -> MonitoringInfo:
     labels = ((metric_urns.LABEL_PCOLLECTION, pcollection_id),)
     payload = VarIntCoder().encode(count)
     return MonitoringInfo(metric_urns.ELEMENT_COUNT, metric_urns.SUM_INT64_TYPE, labels, payload)
@@ -303,6 +303,6 @@ def _element_count(pcollection_id: str, count: int) -> MonitoringInfo:
 def _remove_stack_trace(error: Exception) -> str:
     """Returns the text of an error, without the stack trace that Java adds."""
     if getattr(error, "java_exception", None) is not None:
-        return failure_reason(error)
+        return find_failure_reason(error)
     text = str(error).split("\n\tat ")[0].split("\nJVM stacktrace")[0].strip()
     return text if isinstance(error, InvalidTableSpec) else f"{type(error).__name__}: {text}"

@@ -1,4 +1,4 @@
-"""Explanations of errors of tables that a retry doesn't fix, from the texts of Spark and Java."""
+"""Explanations of permanent table errors (which a retry can't fix), found by the error texts of Spark and Java."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_FOLDER = re.compile(
 
 
 def explain_permanent_error(text: str) -> str:
-    """Returns the cause and what to do for an error that a retry doesn't fix; empty for other errors."""
+    """Returns an explanation with a fix for a permanent error; empty for other errors."""
     if found := _NO_DRIVER.search(text):
         return (
             f"Spark has no JDBC driver for this database ({found[0]}): start the server with"

@@ -16,10 +16,8 @@ def start_job_thread(
     """Starts a daemon thread with a separate Spark job group and scheduler pool.
 
     Args:
-        name: the name of the thread.
-        work: the function that the thread runs.
-        on_break: called in the thread if ``work`` raises anything. It must make sure that nothing waits
-            for the thread any more.
+        on_break: called in the thread if ``work`` raises anything. It must wake up all code that
+            waits for the thread.
     """
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""The server as a script for ``spark-submit``, in a folder that may be on the import path."""
+"""Script that runs the job server under ``spark-submit``. Its folder can be on the import path without side effects."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Sampled elements as texts, decoded only with Beam's own simple coders.
+"""Conversion of sampled elements to text, for elements with Beam's simple coders.
 
-A user's coder can run any code on any bytes. So an element with another coder is shown as Python's
-notation of bytes.
+A user's coder can run arbitrary code, so the server doesn't call it: elements with other coders are
+shown as Python bytes literals.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def format_sample(element: bytes, coder: str) -> str:
         text = _read_value(coder, data)
     except BROKEN:
         return _format_bytes(element)
-    if not data.is_over:
+    if not data.is_at_end:
         return _format_bytes(element)
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
 def _read_value(coder: str, data: PayloadReader) -> str:
-    """Returns the text of the next value.
+    """Reads the next value with a simple coder, and returns the value as text for display.
 
     Raises:
         LookupError: the coder isn't one of the simple coders; or an error of `BROKEN`.
@@ -56,14 +56,14 @@ def _read_value(coder: str, data: PayloadReader) -> str:
         case "double":
             return repr(data.read_double())
         case "kv":
-            key, value = _split_coder_pair(inner.removesuffix(">"))
+            key, value = _split_component_coders(inner.removesuffix(">"))
             return f"{_read_value(key, data)}: {_read_value(value, data)}"
         case _:
             raise LookupError(coder)
 
 
-def _split_coder_pair(parts: str) -> tuple[str, str]:
-    """Returns the two coders in `a, b`; both may have component coders."""
+def _split_component_coders(parts: str) -> tuple[str, str]:
+    """Returns the two coders in the text `a, b`. Each coder may have component coders."""
     depth = 0
     for at, character in enumerate(parts):
         depth += {"<": 1, ">": -1}.get(character, 0)

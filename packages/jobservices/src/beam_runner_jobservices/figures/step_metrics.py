@@ -1,6 +1,6 @@
-"""Metrics of a job by step and stage, selected by their URNs.
+"""Metrics of a job, grouped by step and stage.
 
-Metrics that a runner doesn't report are None, and the pages leave them out.
+Metrics that a runner doesn't report are None, and aren't displayed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class StageFigures:
     Attributes:
         steps: the ids of the pipeline's steps in the stage.
         paused: the number of failed bundles that wait for their next attempt.
-        waits: the waits of the stage, except for a free worker.
+        quarantined: the number of elements, groups and timers that went to quarantine.
+        waits: the reasons for which the stage waits, except waits for a free worker.
     """
 
     id: str
@@ -73,6 +74,7 @@ class StageFigures:
     dropped: int | None = None
     waits: tuple[Wait, ...] = ()
     paused: int | None = None
+    quarantined: int | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -101,7 +103,7 @@ class UserMetric:
 
 @attrs.frozen
 class OtherMetric:
-    """A metric that no page shows otherwise."""
+    """Metric that isn't one of the known metrics of steps, stages or user code."""
 
     urn: str
     labels: Mapping[str, str]
@@ -121,8 +123,8 @@ class JobFigures:
 
 
 def compute_figures(metrics: JobMetrics, tree: StepTree, waits: Sequence[Wait] = ()) -> JobFigures:
-    """Returns the metrics of a job by step and stage. A metric without committed values has its
-    attempted values. `waits` are the waits of the job.
+    """Groups the metrics of a job by step and stage. Uses attempted values for metrics without
+    committed values. `waits` are the reasons for which the job waits.
     """
     infos = metrics.attempted or metrics.committed
     counts: dict[str, int] = defaultdict(int)
@@ -138,7 +140,7 @@ def compute_figures(metrics: JobMetrics, tree: StepTree, waits: Sequence[Wait] =
             value = decode_metric_value(info)
             if isinstance(value, Distribution):
                 sizes[pcollection] = value
-        elif info.urn == _WALL and (step := tree.find(info.labels.get("PTRANSFORM", ""))):
+        elif info.urn == _WALL and (step := tree.find_step(info.labels.get("PTRANSFORM", ""))):
             walls[step] += _decode_integer(info)
         elif info.urn.startswith(_STAGE) and "STAGE" in info.labels:
             stages[info.labels["STAGE"]][info.urn.split(":")[2]] = info
@@ -204,7 +206,7 @@ def _make_stage_figures(
     return StageFigures(
         id=key,
         name=name,
-        steps=tuple(dict.fromkeys(step for one in names if (step := tree.find(one)))),
+        steps=tuple(dict.fromkeys(step for one in names if (step := tree.find_step(one)))),
         **{
             field: _convert_to_int(values.get(field))
             for field in ("input_watermark", "output_watermark", "backlog_bytes", "open_bundles")
@@ -219,6 +221,7 @@ def _make_stage_figures(
         dropped=_convert_to_int(values.get("dropped_values")),
         waits=tuple(one for one in waits if one.stage == key and one.kind in _HELD_UP),
         paused=_convert_to_int(values.get("paused_bundles")),
+        quarantined=_convert_to_int(values.get("quarantined")),
     )
 
 
@@ -236,7 +239,7 @@ def _collect_user_metrics(metrics: JobMetrics, tree: StepTree) -> tuple[UserMetr
                 continue
             label = info.labels.get("PTRANSFORM", "")
             name = (
-                tree.find(label) or label,
+                tree.find_step(label) or label,
                 info.labels.get("NAMESPACE", ""),
                 info.labels.get("NAME", ""),
             )

@@ -25,7 +25,7 @@ class StepNode:
 
 
 class StepTree:
-    """The steps of a pipeline, without roots that only wrap all other steps.
+    """Tree of a pipeline's steps, without root composites that only contain all other steps.
 
     Attributes:
         top: the ids of the outermost remaining steps.
@@ -59,13 +59,13 @@ class StepTree:
             )
             pending += [(child, key, level + 1) for child in reversed(children)]
 
-    def find(self, name: str) -> str:
+    def find_step(self, name: str) -> str:
         """Returns the id of the step that a metric or a message refers to as `name`; empty if no step matches."""
-        return self.names.find(name)
+        return self.names.find_step(name)
 
     def get_full_name(self, name: str) -> str:
         """Returns the full name of the step that `name` refers to, or `name` itself."""
-        found = self.find(name)
+        found = self.find_step(name)
         return self.steps[found].name if found else name
 
     def list_leaves(self, step: str) -> Iterator[str]:

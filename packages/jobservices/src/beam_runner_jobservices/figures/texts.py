@@ -7,20 +7,22 @@ from datetime import UTC, datetime
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 # Match control characters, and characters that change the direction of text, because they could
-# disguise a file name.
+# hide the real text.
 _HIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
 )
 _LONGEST = 4_000
 
 MAX_TIMESTAMP = 9_223_372_036_854_775
-"""Beam's maximum timestamp in ms; its minimum is the negative of that."""
+"""Beam's maximum timestamp in ms. Beam's minimum timestamp is the negative value."""
 _DAY = 86_400_000
 _NOW_SECONDS = 0.5
 
 
 def sanitize_for_display(text: str, limit: int = _LONGEST) -> str:
-    """Returns `text` without terminal escapes, with hidden characters shown as their codes, truncated to `limit`."""
+    """Returns `text` without terminal escapes, truncated to `limit`. Shows each hidden character as
+    its code.
+    """
     left_out = len(text) - limit
     if left_out > 0:
         text = text[:limit]

@@ -117,7 +117,9 @@ def encode_staging_request(request: Request) -> Any:
 
 
 def decode_staging_answer(message: Any) -> Answer:
-    """Decodes the client's answer. A bare end-of-content mark is an empty last chunk."""
+    """Decodes a message of the staging client. A message that only marks the end of a file becomes
+    an empty last chunk.
+    """
     if message.WhichOneof("response") == "resolve_artifact_response":
         replacements = message.resolve_artifact_response.replacements
         return ResolveAnswer(tuple(decode_dependency(information) for information in replacements))

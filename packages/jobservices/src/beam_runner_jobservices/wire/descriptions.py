@@ -1,4 +1,4 @@
-"""Conversion of serialized pipelines to readable descriptions, which omit unreadable parts."""
+"""Conversion of serialized pipelines to descriptions for display. Parts that can't be decoded are left out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def describe_pipeline(pipeline: bytes) -> PipelineDescription:
     """
     message = _try_parse(beam_runner_api_pb2.Pipeline, pipeline)
     if message is None:
-        raise InvalidRequest("Can't parse the pipeline")
+        raise InvalidRequest("Can't parse the pipeline: not a message of the Beam model")
     components = message.components
     parents = {
         child: key for key, node in components.transforms.items() for child in node.subtransforms

@@ -31,7 +31,7 @@ from beam_runner_jobservices._protos import (
 )
 from beam_runner_jobservices.history import Entry
 
-# These protobuf messages have the same field names as the records of this package.
+# The protobuf messages of jobs and metrics have the same field names as the records of this package.
 run_message = beam_job_api_pb2.RunJobRequest
 ran_message = beam_job_api_pb2.RunJobResponse
 jobs_message = beam_job_api_pb2.GetJobsRequest

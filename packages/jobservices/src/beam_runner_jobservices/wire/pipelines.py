@@ -1,5 +1,5 @@
-"""Decoding of submitted pipelines: checks of references, artifact dependencies, and their replacement
-by staged artifacts.
+"""Decoding of submitted pipelines: checks their references, lists their artifact dependencies, and
+replaces the dependencies by staged artifacts.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _PAYLOADS = {
 }
 
 
-def _compress(content: bytes) -> bytes:
+def _compress_text(content: bytes) -> bytes:
     return zlib.compress(content, _QUICKLY)
 
 
-def _measure_artifacts(dependencies: Mapping[str, tuple[ArtifactDependency, ...]]) -> int:
+def _measure_artifacts_size(dependencies: Mapping[str, tuple[ArtifactDependency, ...]]) -> int:
     named = (item for items in dependencies.values() for item in items)
     return 2 * sum(len(item.type_payload) + len(item.role_payload) for item in named)
 
@@ -56,14 +56,15 @@ def _measure_artifacts(dependencies: Mapping[str, tuple[ArtifactDependency, ...]
 class PrepareRequest:
     """A Prepare request with a checked pipeline; `dependencies` are by environment id.
 
-    The request may wait for an hour, so the pipeline and the options are compressed. Each access to
-    `pipeline`, `options` or `options_json` (the options Struct as JSON text) decompresses them.
+    The request can wait for the Run call for an hour, so the pipeline and the options are
+    compressed. Each access to `pipeline`, `options` or `options_json` (the options Struct as JSON
+    text) decompresses them.
     """
 
     job_name: str
     dependencies: Mapping[str, tuple[ArtifactDependency, ...]]
-    _pipeline: bytes = attrs.field(repr=False, converter=_compress)
-    _options_json: bytes = attrs.field(repr=False, converter=_compress)
+    _pipeline: bytes = attrs.field(repr=False, converter=_compress_text)
+    _options_json: bytes = attrs.field(repr=False, converter=_compress_text)
     size: int
     """The approximate memory that the request needs as a job, in bytes."""
 
@@ -85,7 +86,7 @@ class PrepareRequest:
     def held(self) -> int:
         """The approximate memory of the waiting request, in bytes."""
         packed = len(self._pipeline) + len(self._options_json)
-        return packed + len(self.job_name) + _measure_artifacts(self.dependencies)
+        return packed + len(self.job_name) + _measure_artifacts_size(self.dependencies)
 
 
 def decode_prepare_request(message: Any) -> PrepareRequest:
@@ -118,12 +119,12 @@ def decode_prepare_request(message: Any) -> PrepareRequest:
         dependencies=dependencies,
         pipeline=content,
         options_json=options_json.encode("utf-8", "surrogatepass"),
-        size=len(content) + 4 * len(options_json) + _measure_artifacts(dependencies),
+        size=len(content) + 4 * len(options_json) + _measure_artifacts_size(dependencies),
     )
 
 
 def check_pipeline(data: bytes) -> None:
-    """Checks the references within a serialized pipeline, and its size.
+    """Checks the size of a serialized pipeline, and the references between its components.
 
     Raises:
         InvalidRequest: the bytes can't be parsed, or the text names the first few problems.
@@ -136,7 +137,8 @@ def check_pipeline(data: bytes) -> None:
 
 
 def read_pipeline_graph(pipeline: Any) -> PipelineGraph:
-    """Returns the components of a `beam_runner_api.Pipeline` with the ids that they refer to.
+    """Returns each component of a `beam_runner_api.Pipeline`, with the ids to which the component
+    refers.
 
     Raises:
         InvalidRequest: the payload of a transform can't be parsed; the text names the transform.
@@ -186,8 +188,8 @@ def _read_transform(transform: Any) -> TransformNode:
 def _find_coder_ids(message: Message) -> Iterator[str]:
     """Yields the coder ids in all fields of a message, at any depth.
 
-    The function skips fields without coder ids, because reading a bytes field copies it, and a
-    serialized user function can have hundreds of megabytes.
+    The function doesn't read bytes fields: reading copies them, and a serialized user function can
+    have hundreds of megabytes.
     """
     for field in message.DESCRIPTOR.fields:
         if field.message_type is None and not field.name.endswith("coder_id"):

@@ -1,1 +1,1 @@
-"""The commands for jobs: a terminal's view of any job server."""
+"""Command-line commands that show and control the jobs of a running job server."""

@@ -1,4 +1,4 @@
-"""The command line and the connection that all commands for jobs share."""
+"""Command-line flags of all commands for jobs, their connection to the server, and their error messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTERRUPTED = 130
 
 
 class CommandFailed(Exception):
-    """Raised if a command can't do its work; the text says why."""
+    """Raised if a command fails. The message is the reason."""
 
 
 @attrs.frozen
@@ -30,9 +30,9 @@ class Command:
 
     Attributes:
         name: the first word of the command line.
-        description: the description for ``--help``.
-        act: does the work with the client and the parsed flags; returns the exit code.
-        add_flags: adds the flags and arguments, besides those that all commands share.
+        act: function that executes the command with the client and the parsed flags, and returns
+            the exit code.
+        add_flags: function that adds the flags and arguments that only this command has.
     """
 
     name: str
@@ -50,8 +50,8 @@ class Command:
         Raises:
             SystemExit: with code 2 for a wrong command line.
         """
-        found = self.parser(program).parse_args(arguments)
-        # Import here, because Beam takes seconds to import, and a wrong flag must not wait for it.
+        found = self.create_parser(program).parse_args(arguments)
+        # Import here: the import of Beam takes seconds, and a wrong flag must be reported without this delay.
         from beam_runner_jobservices.client import JobClient
         from beam_runner_jobservices.credential_flags import read_credentials
         from beam_runner_jobservices.errors import JobApiError, JobServicesError
@@ -63,13 +63,14 @@ class Command:
                 sys.stdout.flush()
                 return code
         except JobApiError as error:
-            return self._fail(program, explain(error, found.job_endpoint))
+            return self._fail(program, explain_failed_call(error, found.job_endpoint))
         except (CommandFailed, JobServicesError) as error:
             return self._fail(program, str(error))
         except KeyboardInterrupt:
             return _INTERRUPTED
         except BrokenPipeError:
-            # The reader of the output, such as `head`, has ended. Python flushes again at its exit.
+            # The reader of the output, such as `head`, has exited. Replace the output, because
+            # Python flushes it again at its exit.
             with open(os.devnull, "wb") as nothing:
                 os.dup2(nothing.fileno(), sys.stdout.fileno())
             return 0
@@ -80,17 +81,17 @@ class Command:
         print(f"{program} {self.name}: {escape_unprintable(text)}", file=sys.stderr)
         return 1
 
-    def parser(self, program: str) -> argparse.ArgumentParser:
+    def create_parser(self, program: str) -> argparse.ArgumentParser:
         """Returns the parser of the command line."""
         from beam_runner_jobservices.credential_flags import add_credential_flags
 
-        parser = _Parser(
+        parser = CommandParser(
             prog=f"{program} {self.name}", description=self.description, allow_abbrev=False
         )
         self.add_flags(parser)
         parser.add_argument(
             "--job-endpoint",
-            type=endpoint,
+            type=parse_endpoint,
             default="localhost:8099",
             metavar="HOST:PORT",
             help="address of the job server (default: %(default)s)",
@@ -100,12 +101,14 @@ class Command:
         return parser
 
 
-class _Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
+    """Parser whose errors are one line."""
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
-def endpoint(text: str) -> str:
+def parse_endpoint(text: str) -> str:
     """Returns the address of a server.
 
     Raises:
@@ -119,7 +122,7 @@ def endpoint(text: str) -> str:
     return text
 
 
-def explain(error: JobApiError, address: str) -> str:
+def explain_failed_call(error: JobApiError, address: str) -> str:
     """Returns one sentence about a call that failed."""
     match error.code:
         case "UNAVAILABLE":

@@ -11,8 +11,8 @@ import attrs
 
 from beam_runner_server.job_commands.connecting import Command, print_json, print_lines
 from beam_runner_server.job_commands.jobs_command import (
+    compute_run_seconds,
     describe_times,
-    run_seconds,
 )
 from beam_runner_server.job_commands.naming import add_job_argument, find_job
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 _NOT_REPORTED = ("UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND")
-"""The codes with which a server answers if a job doesn't run, or if the server has no such call."""
+"""gRPC status codes of a server that doesn't run the job, or doesn't support the call."""
 
 
 @attrs.frozen
-class _Description:
-    """State of a job, its stages and its steps, as the server reports it at one moment."""
+class _JobDescription:
+    """State of a job, its stages and its steps, from one set of requests to the server."""
 
     job: JobInfo
     times: JobTimes | None
@@ -43,16 +43,16 @@ class _Description:
         return stage.is_finished or self.job.state.name in ("DONE", "DRAINED")
 
 
-def _act(client: JobClient, found: argparse.Namespace) -> int:
-    described = _describe(client, find_job(client, found))
+def _run_command(client: JobClient, found: argparse.Namespace) -> int:
+    described = _describe_job(client, find_job(client, found))
     if found.json:
-        print_json(_plain(described))
+        print_json(_convert_to_json_values(described))
     else:
-        print_lines(_lines(described))
+        print_lines(_format_description(described))
     return 0
 
 
-def _describe(client: JobClient, job: JobInfo) -> _Description:
+def _describe_job(client: JobClient, job: JobInfo) -> _JobDescription:
     from beam_runner_jobservices.client import read_times_by_job
     from beam_runner_jobservices.figures.step_metrics import compute_figures
     from beam_runner_jobservices.figures.step_tree import StepTree
@@ -60,16 +60,18 @@ def _describe(client: JobClient, job: JobInfo) -> _Description:
     from beam_runner_model.jobs import JobMetrics
 
     tree = StepTree(describe_pipeline(client.pipeline(job.job_id)))
-    execution = _call_if_reported(client.execution, job)
+    execution = _call_if_reported(client.get_execution, job)
     waits = execution.waits if execution else ()
     metrics = _call_if_reported(client.metrics, job) or JobMetrics()
     figures = compute_figures(metrics, tree, waits)
     times = read_times_by_job(client).get(job.job_id)
-    return _Description(job, times, tree, figures, execution)
+    return _JobDescription(job, times, tree, figures, execution)
 
 
 def _call_if_reported(call: Callable[[str], _Answer], job: JobInfo) -> _Answer | None:
-    """Returns the answer to a call about a job; None if the server reports nothing about the job."""
+    """Calls the server about a job, and returns the answer; None if the server doesn't run the job
+    or doesn't support the call.
+    """
     from beam_runner_jobservices.errors import JobApiError
 
     try:
@@ -80,7 +82,7 @@ def _call_if_reported(call: Callable[[str], _Answer], job: JobInfo) -> _Answer |
         return None
 
 
-def _plain(described: _Description) -> dict[str, Any]:
+def _convert_to_json_values(described: _JobDescription) -> dict[str, Any]:
     """Returns the description as values that JSON supports."""
     from beam_runner_model.rendering import render_record
 
@@ -109,8 +111,8 @@ def _plain(described: _Description) -> dict[str, Any]:
                 "step": tree.get_full_name(one.step),
                 "namespace": one.namespace,
                 "name": one.name,
-                "attempted": _value(one.attempted),
-                "committed": _value(one.committed),
+                "attempted": _convert_value(one.attempted),
+                "committed": _convert_value(one.committed),
             }
             for one in figures.user
         ],
@@ -119,26 +121,26 @@ def _plain(described: _Description) -> dict[str, Any]:
     }
 
 
-def _value(value: Any) -> Any:
+def _convert_value(value: Any) -> Any:
     if attrs.has(type(value)):
         return attrs.asdict(value)
     return sorted(value) if isinstance(value, frozenset) else value
 
 
-def _lines(described: _Description) -> Iterator[str]:
+def _format_description(described: _JobDescription) -> Iterator[str]:
     from beam_runner_jobservices.figures.texts import sanitize_for_display
     from beam_runner_model.rendering import render_record, render_waits
 
-    yield from _head(described)
+    yield from _format_job_header(described)
     if described.figures.stages:
         yield ""
-        yield from _stage_table(described)
+        yield from _build_stage_table(described)
     if any(one.elements_out is not None for one in described.figures.steps.values()):
         yield ""
-        yield from _step_table(described)
+        yield from _build_step_table(described)
     if described.figures.user:
         yield ""
-        yield from _counter_table(described)
+        yield from _build_counter_table(described)
     execution = described.execution
     if execution and (execution.failed or execution.still):
         yield ""
@@ -148,7 +150,7 @@ def _lines(described: _Description) -> Iterator[str]:
             yield sanitize_for_display(f"no progress for {execution.still:.0f} s: {waits}")
 
 
-def _head(described: _Description) -> Iterator[str]:
+def _format_job_header(described: _JobDescription) -> Iterator[str]:
     from beam_runner_jobservices.figures.texts import (
         format_duration,
         format_utc_time,
@@ -168,15 +170,20 @@ def _head(described: _Description) -> Iterator[str]:
         ("started", times.started),
         ("ended", times.ended),
         ("kept until", times.kept_until),
+        ("back until", times.program_kept_until),
     ):
         if moment is not None:
             yield f"{name:10} {format_utc_time(moment)} UTC"
-    yield f"run time   {format_duration(run_seconds(times, time.time()))}"
+    if times.predecessor:
+        yield f"replaced   {sanitize_for_display(times.predecessor)}"
+    if times.successor:
+        yield f"successor  {sanitize_for_display(times.successor)}"
+    yield f"run time   {format_duration(compute_run_seconds(times, time.time()))}"
     if times.error:
         yield f"error      {sanitize_for_display(times.error)}"
 
 
-def _stage_table(described: _Description) -> Iterator[str]:
+def _build_stage_table(described: _JobDescription) -> Iterator[str]:
     from beam_runner_jobservices.figures.texts import (
         format_exact_number,
         format_size,
@@ -201,7 +208,7 @@ def _stage_table(described: _Description) -> Iterator[str]:
     return format_table(head, rows, flexible=0, numbers=frozenset(range(1, 6)))
 
 
-def _step_table(described: _Description) -> Iterator[str]:
+def _build_step_table(described: _JobDescription) -> Iterator[str]:
     from beam_runner_jobservices.figures.texts import format_duration, format_exact_number
 
     from beam_runner_server.job_commands.tables import format_table
@@ -223,20 +230,20 @@ def _step_table(described: _Description) -> Iterator[str]:
     return format_table(head, rows, flexible=0, numbers=frozenset((1, 2, 3)))
 
 
-def _counter_table(described: _Description) -> Iterator[str]:
+def _build_counter_table(described: _JobDescription) -> Iterator[str]:
     from beam_runner_server.job_commands.tables import format_table
 
     rows = []
     for one in described.figures.user:
         value = one.committed if one.committed is not None else one.attempted
         name = f"{one.namespace}.{one.name}"
-        rows.append((name, described.tree.get_full_name(one.step), str(_value(value))))
+        rows.append((name, described.tree.get_full_name(one.step), str(_convert_value(value))))
     return format_table(("COUNTER", "STEP", "VALUE"), rows, flexible=1)
 
 
 COMMAND = Command(
     "describe",
     "Prints the state of a job, and the metrics of its stages, steps and user code.",
-    _act,
+    _run_command,
     add_job_argument,
 )

@@ -19,7 +19,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", action="store_true", help="wait until the job has ended")
 
 
-def _end(
+def _request_job_end(
     client: JobClient,
     found: argparse.Namespace,
     request: Callable[[str], JobState],
@@ -38,25 +38,25 @@ def _end(
     return 1 if state.is_terminal and state.name != wanted else 0
 
 
-def _cancel(client: JobClient, found: argparse.Namespace) -> int:
-    return _end(client, found, client.cancel, "CANCELLED")
+def _cancel_job(client: JobClient, found: argparse.Namespace) -> int:
+    return _request_job_end(client, found, client.cancel, "CANCELLED")
 
 
-def _drain(client: JobClient, found: argparse.Namespace) -> int:
-    return _end(client, found, client.drain, "DRAINED")
+def _drain_job(client: JobClient, found: argparse.Namespace) -> int:
+    return _request_job_end(client, found, client.drain, "DRAINED")
 
 
 CANCEL = Command(
     "cancel",
     "Cancels a job. The job stops without processing its remaining input. The exit code is 0 if"
     " the job is cancelled or will be.",
-    _cancel,
+    _cancel_job,
     _add_flags,
 )
 DRAIN = Command(
     "drain",
     "Drains a job: its sources stop, and the job ends after it has processed what they have"
     " emitted. The exit code is 0 if the job is drained or will be.",
-    _drain,
+    _drain_job,
     _add_flags,
 )

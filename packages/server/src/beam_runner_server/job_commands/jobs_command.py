@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def describe_times(job: JobInfo, times: JobTimes | None) -> dict[str, Any]:
-    """Returns a job and its times as values that JSON supports; times are seconds since the epoch."""
+    """Returns the description of a job as values that JSON supports. Times are seconds since the
+    epoch.
+    """
     return {
         "job_id": job.job_id,
         "job_name": job.job_name,
@@ -27,11 +29,14 @@ def describe_times(job: JobInfo, times: JobTimes | None) -> dict[str, Any]:
         "error": times.error if times else "",
         "kept_until": times and times.kept_until,
         "user": times.user if times else "",
+        "predecessor": times.predecessor if times else "",
+        "successor": times.successor if times else "",
+        "program_kept_until": times and times.program_kept_until,
     }
 
 
-def run_seconds(times: JobTimes | None, now: float) -> float | None:
-    """Returns the run time of a job in seconds; None if it is unknown."""
+def compute_run_seconds(times: JobTimes | None, now: float) -> float | None:
+    """Returns the run time of a job in seconds; None if the run time is unknown."""
     if times is None or (times.started or times.submitted) is None:
         return None
     return (times.ended or now) - (times.started or times.submitted or 0.0)
@@ -43,7 +48,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _act(client: JobClient, found: argparse.Namespace) -> int:
+def _run_command(client: JobClient, found: argparse.Namespace) -> int:
     from beam_runner_jobservices.client import read_times_by_job
 
     times = read_times_by_job(client)
@@ -64,11 +69,11 @@ def _act(client: JobClient, found: argparse.Namespace) -> int:
         whose = "" if found.user is None else f" of user {found.user!r}"
         print(f"the server at {found.job_endpoint} has no jobs{whose}")
     else:
-        print_lines(_table(newest_first, times))
+        print_lines(_format_job_table(newest_first, times))
     return 0
 
 
-def _table(jobs: list[JobInfo], times: dict[str, JobTimes]) -> Iterator[str]:
+def _format_job_table(jobs: list[JobInfo], times: dict[str, JobTimes]) -> Iterator[str]:
     from beam_runner_jobservices.figures.texts import format_duration, format_utc_time
 
     from beam_runner_server.job_commands.tables import format_table
@@ -79,7 +84,7 @@ def _table(jobs: list[JobInfo], times: dict[str, JobTimes]) -> Iterator[str]:
     for job in jobs:
         known = times.get(job.job_id)
         submitted = known.submitted if known else None
-        lasted = format_duration(run_seconds(known, now))
+        lasted = format_duration(compute_run_seconds(known, now))
         begun = format_utc_time(submitted) if submitted else "–"
         user = ((known.user if known else "") or "–",) if has_users else ()
         rows.append((job.job_id, job.job_name, *user, job.state.name, begun, lasted))
@@ -88,4 +93,6 @@ def _table(jobs: list[JobInfo], times: dict[str, JobTimes]) -> Iterator[str]:
     return format_table(head, rows, flexible=1)
 
 
-COMMAND = Command("jobs", "Lists the jobs of a job server, the newest first.", _act, _add_flags)
+COMMAND = Command(
+    "jobs", "Lists the jobs of a job server, the newest first.", _run_command, _add_flags
+)

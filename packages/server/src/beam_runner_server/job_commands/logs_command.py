@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from beam_runner_server.flag_values import parse_count
 from beam_runner_server.job_commands.connecting import Command
 from beam_runner_server.job_commands.naming import add_job_argument, find_job
 
@@ -34,7 +35,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
         "--step",
         default="",
         metavar="STEP",
-        help="print only lines of this transform and its parts, by its full name",
+        help="full name of a transform whose lines to print",
     )
     parser.add_argument(
         "--severity",
@@ -44,30 +45,24 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tail",
-        type=_positive,
+        type=parse_count,
         metavar="N",
-        help="print only the last N lines, and new lines with --follow (default: all stored lines)",
+        help="print only the last N lines, and new lines with --follow",
     )
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a number of 1 or more, got {text!r}")
-    return int(text)
-
-
-def _act(client: JobClient, found: argparse.Namespace) -> int:
+def _run_command(client: JobClient, found: argparse.Namespace) -> int:
     job = find_job(client, found)
     show = _print_json if found.json else _print_line
     if not found.follow:
-        _print_last(_stored(client, job, found), found.tail, show)
+        _print_last(_read_stored_lines(client, job, found), found.tail, show)
         return 0
     if found.tail is None:
         last = 0
     else:
-        lines = _stored(client, job, found)
+        lines = _read_stored_lines(client, job, found)
         last = _print_last(lines, found.tail, show)
-    for line in _followed(client, job, found, None, _RECONNECT_SECONDS):
+    for line in _follow_lines(client, job, found, None, _RECONNECT_SECONDS):
         if line.id > last or not last:
             show(line)
     return 0
@@ -84,7 +79,9 @@ def _print_last(
     return last
 
 
-def _stored(client: JobClient, job: JobInfo, found: argparse.Namespace) -> Iterable[JobLogLine]:
+def _read_stored_lines(
+    client: JobClient, job: JobInfo, found: argparse.Namespace
+) -> Iterable[JobLogLine]:
     """Returns the stored log lines of a job, oldest first."""
     from beam_runner_jobservices.errors import JobApiError
     from beam_runner_jobservices.job_log import MOST_LINES, LogQuery
@@ -104,23 +101,23 @@ def _stored(client: JobClient, job: JobInfo, found: argparse.Namespace) -> Itera
     except JobApiError as error:
         if error.code != "UNIMPLEMENTED":
             raise
-    return list(_until_limit(client, job, found))
+    return list(_read_lines_until_limit(client, job, found))
 
 
-def _until_limit(
+def _read_lines_until_limit(
     client: JobClient, job: JobInfo, found: argparse.Namespace
 ) -> Iterator[JobLogLine]:
     """Yields log lines from the message stream until a time limit, because the stream has no end while the job runs."""
     from beam_runner_jobservices.errors import JobApiError
 
     try:
-        yield from _followed(client, job, found, _STREAM_SECONDS, 0.0)
+        yield from _follow_lines(client, job, found, _STREAM_SECONDS, 0.0)
     except JobApiError as error:
         if error.code != "DEADLINE_EXCEEDED":
             raise
 
 
-def _followed(
+def _follow_lines(
     client: JobClient,
     job: JobInfo,
     found: argparse.Namespace,
@@ -138,11 +135,11 @@ def _followed(
         if isinstance(entry, JobMessage):
             step, rest = names.split_step_name(entry.text)
             name = entry.text.removesuffix(f"] {rest}")[1:] if step else ""
-            message = attrs.evolve(_with_number(entry), transform=name)
+            message = attrs.evolve(_number_messages_of_stream(entry), transform=name)
             yield from select_logs((message,), query).lines
 
 
-def _with_number(message: JobMessage) -> JobMessage:
+def _number_messages_of_stream(message: JobMessage) -> JobMessage:
     return message if message.message_id.isdecimal() else attrs.evolve(message, message_id="0")
 
 
@@ -163,6 +160,6 @@ COMMAND = Command(
     "logs",
     "Prints the log of a job: lines of user code, warnings and errors, with the time in UTC, the"
     " severity and the transform. With --json, each line is one JSON object.",
-    _act,
+    _run_command,
     _add_flags,
 )

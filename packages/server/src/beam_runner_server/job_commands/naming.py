@@ -1,4 +1,4 @@
-"""Selection of a job by its id, by a unique part of its id, or by its unique name."""
+"""Search for the job that a command-line argument names: by its id, a unique part of its id, or its unique name."""
 
 from __future__ import annotations
 
@@ -20,8 +20,21 @@ def add_job_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "job",
         metavar="JOB",
-        help="id of the job, a part of the id, or the job's name, if no other job matches",
+        help="id of the job, a part of the id, or the job's name",
     )
+
+
+def find_unfinished_job(client: JobClient, found: argparse.Namespace) -> JobInfo:
+    """Returns the job that the command line names. If the name matches several jobs, returns the
+    unfinished job.
+
+    Raises:
+        CommandFailed: no job matches, or several unfinished jobs match.
+        JobApiError: the server doesn't respond, or refuses.
+    """
+    running = [one for one in client.jobs() if not one.state.is_terminal]
+    matching = [one for one in running if one.job_name == found.job]
+    return matching[0] if len(matching) == 1 else find_job(client, found)
 
 
 def find_job(client: JobClient, found: argparse.Namespace) -> JobInfo:

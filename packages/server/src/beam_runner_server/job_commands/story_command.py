@@ -1,4 +1,4 @@
-"""The command ``story``: prints everything that the journal of a job says about one bundle."""
+"""Command ``story``: prints the history of one bundle, from the job's journal."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", metavar="BUNDLE", type=int, help="number of the bundle")
 
 
-def _act(client: JobClient, found: argparse.Namespace) -> int:
-    story = client.story(find_job(client, found).job_id, found.bundle)
+def _run_command(client: JobClient, found: argparse.Namespace) -> int:
+    story = client.get_bundle_story(find_job(client, found).job_id, found.bundle)
     if found.json:
         print_json(attrs.asdict(story))
     else:
@@ -34,6 +34,6 @@ COMMAND = Command(
     "Prints all records of one bundle in the journal of a job: the time of its planning, the lane"
     " of each attempt, failures, the commit, and the data that the bundle read and wrote."
     " Requests the records from the server that runs the job or stores its state.",
-    _act,
+    _run_command,
     _add_flags,
 )

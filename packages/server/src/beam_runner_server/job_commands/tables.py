@@ -27,9 +27,9 @@ def format_table(
         flexible: the column that is truncated if the table is wider than the terminal.
         numbers: the columns that are aligned on the right.
     """
-    cells = [tuple(head), *(tuple(_on_one_line(cell) for cell in row) for row in rows)]
+    cells = [tuple(head), *(tuple(map(_format_cell, row)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    excess = sum(widths) + _GAP * (len(widths) - 1) - terminal_width()
+    excess = sum(widths) + _GAP * (len(widths) - 1) - get_terminal_width()
     widths[flexible] = max(min(widths[flexible], _NARROWEST), widths[flexible] - max(0, excess))
     for row in cells:
         shown = (
@@ -48,10 +48,10 @@ def truncate(text: str, width: int) -> str:
     return f"{text[:left]}…{text[len(text) - right :]}"
 
 
-def terminal_width() -> int:
+def get_terminal_width() -> int:
     """Returns the number of columns of the terminal, or a large number if the output isn't a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 1 << 20
 
 
-def _on_one_line(cell: str) -> str:
-    return " ".join(sanitize_for_display(cell).split())
+def _format_cell(text: str) -> str:
+    return " ".join(sanitize_for_display(text).split())

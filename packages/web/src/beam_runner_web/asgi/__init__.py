@@ -1,1 +1,1 @@
-"""Request handlers for JSON, live pages and the login, and the access control in front of them."""
+"""Request handlers for JSON, live updates and the login page, and the access control of all requests."""

@@ -1,4 +1,4 @@
-"""JSON for scripts under `/api/v1`, and metrics for Prometheus."""
+"""JSON API for scripts under `/api/v1`, and metrics in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ScriptApi:
         self._pages = pages
 
     def list_handlers(self) -> Mapping[str, Callable[[Request], Response]]:
-        """Returns the request handlers by address. Each handler is a blocking call."""
+        """Returns the request handlers by URL path. Each handler is a blocking call."""
         return {
             "/api/v1/jobs": self._list_jobs,
             "/api/v1/jobs/{job_id}": self._describe_job,
-            "/api/v1/jobs/{job_id}/{part}": self._get_job_part,
+            "/api/v1/jobs/{job_id}/{part}": self._get_job_resource,
             "/jobs/{job_id}/logs.txt": self._download_log,
             "/metrics": self._export_metrics,
         }
@@ -49,7 +49,7 @@ class ScriptApi:
             summarize_job(self._pages.view_job(request.path_params["job_id"]))
         )
 
-    def _get_job_part(self, request: Request) -> Response:
+    def _get_job_resource(self, request: Request) -> Response:
         part = _PARTS.get(request.path_params["part"])
         if part is None:
             return self.make_error_response(
@@ -181,6 +181,12 @@ _OF_STAGES = (
     ("bundles_total", "counter", "Number of the stage's committed bundles.", "committed"),
     ("retried_bundles_total", "counter", "Number of retries of bundles.", "retried"),
     ("dropped_values_total", "counter", "Number of values that were dropped as late.", "dropped"),
+    (
+        "quarantined_elements_total",
+        "counter",
+        "Number of elements that always fail and went to quarantine.",
+        "quarantined",
+    ),
 )
 
 

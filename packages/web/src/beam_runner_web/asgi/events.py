@@ -1,8 +1,9 @@
-"""Live pages: one stream of server-sent events for each page, with the parts that have changed.
+"""Live updates of pages: each open page receives its changed parts by server-sent events.
 
-The template of the page also renders the parts, so a live page shows the same as a reload. The
-event `parts` has a JSON object of HTML by element id. `end` says that nothing will change any more.
-`gone` says that the server doesn't know the job, for example after a restart without its jobs.
+The same templates render the page and its parts, so an updated page equals a reloaded page. The
+event `parts` is a JSON object with HTML by element id. The event `end` means that the page won't
+change anymore. The event `gone` means that the server doesn't know the job, for example after a
+restart without state.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _Rendered = tuple[dict[str, str], float, bool]
 
 
 class EventStreams:
-    """Server of event streams for live pages, at most `MOST_STREAMS` at once. Pages beyond the limit
-    don't update by themselves.
+    """Server of event streams for open pages, at most `MOST_STREAMS` at the same time. Pages beyond
+    the limit poll for updates.
 
     `in_thread` runs blocking calls.
     """
@@ -69,8 +70,8 @@ class EventStreams:
         return await self._open_stream(request, render_parts)
 
     async def _open_stream(self, request: Request, render: Callable[[], _Rendered]) -> Response:
-        """Returns an event stream. If the request has the parameter `once`, returns all current parts
-        of the page, for pages that poll.
+        """Returns a stream with the changed parts of a page. If the request has the parameter `once`,
+        returns all parts, for pages that poll.
         """
         if "once" in request.query_params:
             parts, _, over = await self._in_thread(render)

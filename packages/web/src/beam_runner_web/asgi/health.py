@@ -1,4 +1,4 @@
-"""Answers for the probes of load balancers and of Kubernetes."""
+"""Health endpoints for load balancers and Kubernetes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from beam_runner_web.watch.watching import OpenJobs
 
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
-"""The paths that need no token. Their answers contain only the texts of this module."""
+"""Paths of the health endpoints, which don't require a token. Responses contain only the texts of this module."""
 _SENTENCES = {
     Readiness.STARTING: "The server is starting.",
     Readiness.DRAINING: "The server is draining its jobs and accepts no new job.",
@@ -22,11 +22,10 @@ _SENTENCES = {
 _NO_JOB_SERVER = "The job server doesn't answer."
 
 
-class HealthAnswers:
+class HealthProbes:
     """Handlers of `HEALTH_PATHS`.
 
     Args:
-        watches: the client of the job server.
         check_readiness: returns whether the job server can run jobs.
     """
 
@@ -35,11 +34,11 @@ class HealthAnswers:
         self._check_readiness = check_readiness
 
     async def answer_health(self, request: Request) -> Response:
-        """Answers 200, because this process answers."""
+        """Responds with 200: the response itself shows that this process is alive."""
         return PlainTextResponse("ok\n")
 
     def answer_readiness(self, request: Request) -> Response:
-        """Answers 200 if the server can run jobs, and otherwise 503 with one sentence."""
+        """Responds with 200 if the server can run jobs, and otherwise with 503 and one sentence."""
         readiness = self._check_readiness()
         if readiness is not Readiness.READY:
             return PlainTextResponse(f"{_SENTENCES[readiness]}\n", 503)

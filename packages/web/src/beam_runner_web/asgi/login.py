@@ -1,4 +1,4 @@
-"""The login page. If the server requires a token, a browser sends the token here once."""
+"""Login page for servers that require a token. The user enters the token once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_BODY = 4_096
 
 
 class LoginPage:
-    """An ASGI application with a login form, which sets a cookie if the token is correct."""
+    """ASGI application with a login form. If the token is correct, it sets a cookie."""
 
     def __init__(self, renderer: Renderer, settings: WebSettings) -> None:
         self._renderer = renderer

@@ -1,4 +1,4 @@
-"""Access control around the application, and the security headers of each answer.
+"""Access control for all requests, and security headers for all responses.
 
 A page of another site must not be able to end jobs. It must also not be able to read jobs through a
 host name that resolves to this machine (DNS rebinding). The browser must never run users' texts as
@@ -40,7 +40,7 @@ _HEADERS = {
 
 @attrs.frozen
 class PageAccess:
-    """The tokens that open the pages: `token`, which gives all rights, and those of `users`."""
+    """Tokens that give access to the pages: `token`, with all rights, and the tokens of `users`."""
 
     token: str = attrs.field(default="", repr=False)
     users: UsersFile | None = attrs.field(default=None, repr=False)
@@ -66,7 +66,8 @@ class RequestGuard:
       redirect to the login page.
     - 403 for a request beyond the rights of its user.
 
-    `HEALTH_PATHS` accept each host name and need no token, because probes send the address of a pod.
+    Requests for `HEALTH_PATHS` may have any Host header and need no token, because probes use the
+    address of a pod.
     """
 
     def __init__(
@@ -127,6 +128,14 @@ class RequestGuard:
             return Response(
                 status_code=303, headers={"location": f"{scope.get('root_path', '')}/login"}
             )
+        if not user.sees_all_jobs:
+            # Refuse users who may see only their own jobs, because the pages read jobs with a token
+            # that has the right to read all jobs.
+            text = (
+                f"The user {user.name!r} sees only own jobs, but the pages show all jobs: use the"
+                " commands `jobs`, `describe` and `logs`."
+            )
+            return PlainTextResponse(text, 403)
         right = Right.READ if is_safe else Right.CANCEL
         if right in user.rights:
             return None
@@ -151,11 +160,11 @@ def _choose_cache_control(scope: Scope) -> str:
 
 
 def _is_same_origin(headers: Headers, host: str) -> bool:
-    """Returns whether a request is from the same origin, with the rules of Go's
+    """Returns whether a request is from the same origin, by the same rules as Go's
     `http.CrossOriginProtection`.
 
-    Browsers send the origin of a request. A client that sends none is not a browser, so it has no
-    cookies to misuse.
+    Browsers send the origin of a request. A client that doesn't send it isn't a browser, so it has
+    no cookies that another site could misuse.
     """
     site = headers.get("sec-fetch-site")
     if site is not None:
@@ -165,7 +174,7 @@ def _is_same_origin(headers: Headers, host: str) -> bool:
 
 
 def _extract_host_name(host: str) -> str:
-    """Returns the host without its port."""
+    """Returns the host name in a Host header, without the port."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:

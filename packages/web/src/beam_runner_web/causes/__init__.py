@@ -1,1 +1,1 @@
-"""Causes of failed, slow and stuck jobs, and descriptions of healthy jobs."""
+"""Sentences about the causes of failed, slow and stuck jobs, and about the activity of healthy jobs."""

@@ -31,7 +31,7 @@ def describe_activity(facts: JobFacts) -> str:
 def _describe_batch(facts: JobFacts) -> str:
     stages = facts.snapshot.figures.stages
     told = []
-    names = dict.fromkeys(facts.name_stage(stage) for stage in stages if stage.open_bundles)
+    names = dict.fromkeys(facts.get_stage_label(stage) for stage in stages if stage.open_bundles)
     if names:
         shown = list(names)[:_MOST_NAMES]
         more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""

@@ -1,4 +1,4 @@
-"""Sentences about long-running bundles: bundles without progress, and bundles that are slower than others."""
+"""Sentences about bundles that make no progress, or that are slower than other bundles."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from beam_runner_web.watch.stalled_stacks import (
     OLD_SECONDS,
     STILL_SECONDS,
     find_bundle_thread,
-    is_silent,
-    is_stalled,
+    is_bundle_stalled,
+    is_process_unresponsive,
 )
 
 from .facts import Cause, CauseKind, CauseSeverity, JobFacts
@@ -41,23 +41,25 @@ def _find_long_bundles(facts: JobFacts) -> Iterator[Cause]:
     of_stages: dict[str, list[ObservedBundle]] = defaultdict(list)
     for one in execution.bundles:
         starts = one.where is BundlePlace.STARTING_HARNESS
-        if one.seconds >= OLD_SECONDS and not (starts or is_silent(one)):
+        if one.seconds >= OLD_SECONDS and not (starts or is_process_unresponsive(one)):
             of_stages[one.stage].append(one)
     stages = {stage.id: stage for stage in facts.snapshot.figures.stages}
     for key, bundles in list(of_stages.items())[:3]:
-        standing = [one for one in bundles if is_stalled(one)]
+        standing = [one for one in bundles if is_bundle_stalled(one)]
         yield _make_bundle_cause(facts, stages.get(key), standing or bundles)
 
 
 def _make_bundle_cause(
     facts: JobFacts, stage: StageFigures | None, bundles: list[ObservedBundle]
 ) -> Cause:
-    """Returns the sentence about long-running bundles of one stage. Either all or none of the bundles make progress."""
+    """Returns the sentence about long-running bundles of one stage. Of these bundles, either all or
+    none make progress.
+    """
     tree = facts.snapshot.tree
     one = max(bundles, key=lambda bundle: bundle.seconds)
-    steps = [step for step in map(tree.find, one.steps) if step]
+    steps = [step for step in map(tree.find_step, one.steps) if step]
     step = facts.find_slowest_step(steps)
-    name = facts.name_steps(steps) or " + ".join(one.steps)
+    name = facts.get_slowest_step_label(steps) or " + ".join(one.steps)
     many = "one bundle" if len(bundles) == 1 else f"{format_count(len(bundles))} bundles"
     length = (
         format_duration(one.seconds)
@@ -70,7 +72,7 @@ def _make_bundle_cause(
     usual = stage.bundle_msecs.mean / 1000 if stage and stage.bundle_msecs else 0.0
     straggles = 0 < usual < one.seconds / _STRAGGLES
     grouped = straggles and stage is not None and bool(facts.find_grouping(stage))
-    if is_stalled(one):
+    if is_bundle_stalled(one):
         still = _describe_lack_of_progress(facts, one, process)
         text = f"{name} {worked}, {still}"
         if grouped:
@@ -114,7 +116,7 @@ def _find_old_bundles(facts: JobFacts) -> Iterator[Cause]:
         yield Cause(
             CauseKind.LONG_BUNDLE,
             CauseSeverity.WARN,
-            f"{facts.name_stage(stage)} has processed one bundle for {age}",
+            f"{facts.get_stage_label(stage)} has processed one bundle for {age}",
             facts.make_card_link(stage),
             facts.find_main_step(stage),
         )

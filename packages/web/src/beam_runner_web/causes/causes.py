@@ -1,4 +1,4 @@
-"""Reasons for which a job failed, is slow or is stuck, with the worst reason first. Each reason is one sentence."""
+"""Sentences about the reasons why a job failed, is slow or is stuck, worst reason first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beam_runner_jobservices.figures.texts import (
 from beam_runner_model.failures import FailureCause
 from beam_runner_model.jobs import JobState
 
-from beam_runner_web.watch.stalled_stacks import is_stalled
+from beam_runner_web.watch.stalled_stacks import is_bundle_stalled
 
 from .activity import describe_activity
 from .bundle_causes import BUNDLE_RULES
@@ -36,7 +36,7 @@ _WHY_LOST = (
     " bundles ran in the process"
 )
 _WHY: Mapping[str, str] = {FailureCause.LOST_PROCESS: _WHY_LOST}
-"""Possible explanations by the cause of a failure."""
+"""Explanations, by the cause of a failure."""
 
 
 def find_causes(facts: JobFacts) -> tuple[Cause, ...]:
@@ -58,6 +58,12 @@ def _describe_healthy_job(facts: JobFacts) -> str:
                 "The job was drained: its sources stopped, and the job processed all"
                 " their data. Beam's Python client reports any final state except DONE"
                 " as an error; DRAINED isn't an error."
+            )
+        case JobState.UPDATED:
+            return (
+                "The job was updated: another job has its state and continues its work."
+                " Beam's Python client reports any final state except DONE as an error;"
+                " UPDATED isn't an error."
             )
         case JobState.CANCELLED:
             return "The job was cancelled."
@@ -100,12 +106,12 @@ def _explain_job_failure(facts: JobFacts) -> Iterator[Cause]:
 def _make_failure_cause(facts: JobFacts, group: FailureGroup, kind: CauseKind, what: str) -> Cause:
     failure = group.failure
     raised = ": ".join(part for part in (failure.type, truncate_to_line(failure.text, 600)) if part)
-    # Remove the comma of the inserted clause if the sentence names no step after it.
+    # Without a step at the end of the sentence, remove the comma that would precede the step.
     if failure.step:
         said = f"{what} in {facts.snapshot.tree.steps[failure.step].name}"
     else:
         said = what.rstrip(",")
-    frame = failure.users_frame
+    frame = failure.innermost_user_frame
     at = f", at {frame.place}" if frame else ""
     page = f"errors#{quote(failure.step or 'job', safe='')}"
     text = f"{said}: {raised}{at}"
@@ -130,10 +136,10 @@ def _find_drain_delay(facts: JobFacts) -> Iterator[Cause]:
     execution = facts.snapshot.execution
     if facts.snapshot.state is not JobState.DRAINING or execution is None:
         return
-    standing = {one.stage for one in execution.bundles if is_stalled(one)}
+    standing = {one.stage for one in execution.bundles if is_bundle_stalled(one)}
     stages = [stage for stage in facts.snapshot.figures.stages if stage.id in standing]
     if stages:
-        names = " and ".join(dict.fromkeys(facts.name_stage(stage) for stage in stages[:2]))
+        names = " and ".join(dict.fromkeys(facts.get_stage_label(stage) for stage in stages[:2]))
         text = (
             f"The drain waits for {names}: a bundle runs until its code returns or"
             " claims its next position, and makes no progress; if it never does, cancel"
@@ -160,7 +166,8 @@ def _find_growing_backlogs(facts: JobFacts) -> Iterator[Cause]:
             yield Cause(
                 CauseKind.BACKLOG,
                 CauseSeverity.WARN,
-                f"{facts.name_stage(stage)} doesn't keep up: {format_size(now)} wait for it; it was"
+                f"{facts.get_stage_label(stage)} doesn't keep up: {format_size(now)} wait for it; "
+                "it was"
                 f" {format_size(before[stage.id])} half a minute ago",
                 facts.make_card_link(stage),
                 facts.find_main_step(stage),
@@ -168,7 +175,7 @@ def _find_growing_backlogs(facts: JobFacts) -> Iterator[Cause]:
 
 
 def _find_retried_stages(facts: JobFacts) -> Iterator[Cause]:
-    """Yields sentences about stages with failed attempts for which the server reports no error."""
+    """Yields sentences about stages that have failed attempts, but no reported error."""
     if facts.snapshot.state is JobState.FAILED:
         return
     told = {group.failure.step for group in facts.failures if group.retried} | list_failing_steps(
@@ -177,7 +184,7 @@ def _find_retried_stages(facts: JobFacts) -> Iterator[Cause]:
     for stage in facts.snapshot.figures.stages:
         if stage.retried and not told.intersection(stage.steps):
             times = "once" if stage.retried == 1 else f"{format_count(stage.retried)} times"
-            text = f"Bundles of {facts.name_stage(stage)} were retried {times}"
+            text = f"Bundles of {facts.get_stage_label(stage)} were retried {times}"
             card, step = facts.make_card_link(stage), facts.find_main_step(stage)
             yield Cause(CauseKind.RETRIED, CauseSeverity.WARN, text, card, step)
 
@@ -198,7 +205,8 @@ def _find_slowest_step(facts: JobFacts) -> Iterator[Cause]:
         yield Cause(
             CauseKind.HOT_STEP,
             CauseSeverity.NOTE,
-            f"{snapshot.tree.steps[key].name} {verb} {format_percentage(share)} of the processing time "
+            f"{snapshot.tree.steps[key].name} {verb} {format_percentage(share)} of the processing "
+            "time "
             f"({format_duration(wall)} in all workers)",
             "",
             key,
@@ -211,7 +219,9 @@ def _find_warnings(facts: JobFacts) -> Iterator[Cause]:
         return
     tree = facts.snapshot.tree
     step, text = (
-        (tree.find(last.step), last.text) if last.step else tree.names.split_step_name(last.text)
+        (tree.find_step(last.step), last.text)
+        if last.step
+        else tree.names.split_step_name(last.text)
     )
     one = "A warning" if count == 1 else f"{format_count(count)} warnings, the last"
     where = f" of {tree.steps[step].name}" if step else ""

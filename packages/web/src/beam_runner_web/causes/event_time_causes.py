@@ -1,4 +1,4 @@
-"""Sentences about event time in streams: the stage that holds it back, its progress, late data, and open windows."""
+"""Sentences about event time in streams: stages that delay the watermark, late data, and windows that don't close."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _MOST_TOLD = 3
 
 
 def _find_delaying_stages(facts: JobFacts) -> Iterator[Cause]:
-    """Yields a sentence for each stage of a stream that delays event time. Skips stages that only
-    inherit the delay of another stage.
+    """Yields a sentence for each stage of a stream that delays event time. Skips stages that are
+    late only because an upstream stage is.
     """
     snapshot = facts.snapshot
     if snapshot.state.is_terminal or not snapshot.streaming:
@@ -40,12 +40,12 @@ def _find_delaying_stages(facts: JobFacts) -> Iterator[Cause]:
         if mark is None or is_max_timestamp(mark):
             continue
         lag = snapshot.taken - mark / 1000
-        if lag > _LAG_SECONDS and (cause := _explain_stage_delay(facts, stage, mark, lag)):
+        if lag > _LAG_SECONDS and (cause := _explain_late_stage(facts, stage, mark, lag)):
             found.append((lag, cause))
     yield from (cause for _, cause in sorted(found, key=lambda one: -one[0])[:_MOST_TOLD])
 
 
-def _explain_stage_delay(
+def _explain_late_stage(
     facts: JobFacts, stage: StageFigures, mark: int, lag: float
 ) -> Cause | None:
     ahead = stage.input_watermark
@@ -63,14 +63,14 @@ def _explain_stage_delay(
     behind = f"its output is {format_duration(lag)} behind"
     step = facts.find_main_step(stage)
     if max(own, oldest) > lag / 2:
-        text = f"{facts.name_stage(stage)} holds event time back: {behind}"
+        text = f"{facts.get_stage_label(stage)} holds event time back: {behind}"
         if oldest >= min(own, _SLOW_SECONDS):
             many = stage.open_bundles or 1
             ran = f"its oldest bundle has run for {format_duration(oldest)}"
-            text = f"{facts.name_stage(stage)} doesn't keep up: {behind}, and {ran}"
+            text = f"{facts.get_stage_label(stage)} doesn't keep up: {behind}, and {ran}"
             text += f" ({many} are not done)" if many > 1 else ""
         return Cause(CauseKind.LATE, CauseSeverity.WARN, text, facts.make_card_link(stage), step)
-    return _explain_source_delay(facts, stage, mark, lag) if is_source else None
+    return _explain_late_source(facts, stage, mark, lag) if is_source else None
 
 
 def _find_available_event_time(facts: JobFacts, stage: StageFigures, ahead: int) -> int:
@@ -96,11 +96,11 @@ def _make_missing_watermark_cause(facts: JobFacts, stage: StageFigures) -> Cause
     return Cause(CauseKind.LATE, CauseSeverity.WARN, text, facts.make_card_link(stage), source)
 
 
-def _explain_source_delay(
+def _explain_late_source(
     facts: JobFacts, stage: StageFigures, mark: int, lag: float
 ) -> Cause | None:
-    """Returns the sentence about a late source stage: the stage is too slow, catches up, or waits for
-    data of its source.
+    """Returns the sentence about a source stage whose watermark is late: the stage is too slow,
+    catches up, or waits for data.
     """
     source = _find_source(facts, stage)
     if not source:
@@ -112,7 +112,9 @@ def _explain_source_delay(
     behind = f"its output is {format_duration(lag)} behind"
     if moved is not None and moved > _AS_TIME_GOES:
         left = format_duration(lag / (moved - 1))
-        text = f"{facts.name_stage(stage)} catches up: {behind}, and at this rate it needs {left}"
+        text = (
+            f"{facts.get_stage_label(stage)} catches up: {behind}, and at this rate it needs {left}"
+        )
         return Cause(
             CauseKind.LATE,
             CauseSeverity.NOTE,
@@ -122,7 +124,7 @@ def _explain_source_delay(
         )
     if _is_busy(facts, stage):
         comes = ", and doesn't catch up" if moved is not None else ""
-        text = f"{facts.name_stage(stage)} doesn't keep up with its source: {behind}{comes}"
+        text = f"{facts.get_stage_label(stage)} doesn't keep up with its source: {behind}{comes}"
         return Cause(
             CauseKind.LATE,
             CauseSeverity.WARN,
@@ -191,8 +193,8 @@ def _find_dropped_data(facts: JobFacts) -> Iterator[Cause]:
 
 
 def _find_open_windows(facts: JobFacts) -> Iterator[Cause]:
-    """Yields sentences about groupings that have no output yet because all their windows are open.
-    Without such a sentence, the grouping seems stuck.
+    """Yields sentences about groupings without output, for the reason that all windows of the
+    grouping are still open. Without such a sentence, the grouping seems stuck.
     """
     snapshot = facts.snapshot
     if snapshot.state is not JobState.RUNNING or not snapshot.streaming:
@@ -220,8 +222,8 @@ def _find_open_windows(facts: JobFacts) -> Iterator[Cause]:
 
 
 def _find_grouping_step(facts: JobFacts, stage: StageFigures) -> str:
-    """Returns the grouping step of a stage: the GroupByKey before the stage, or the combine whose last
-    part is in the stage. Empty if the stage has no grouping.
+    """Returns the step that groups the input of a stage: a GroupByKey, or a combine. Empty if the
+    stage's input isn't grouped.
     """
     tree = facts.snapshot.tree
     first = next(iter(stage.steps), "")

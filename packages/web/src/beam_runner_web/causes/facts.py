@@ -1,4 +1,4 @@
-"""Facts about a job, and the record of a sentence about a possible problem."""
+"""Data about a job from which possible problems are found, and the record of one problem."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CauseSeverity(enum.IntEnum):
 
 
 class CauseKind(enum.StrEnum):
-    """The kind of a problem of a job. Problems that are waits have a `WaitKind` instead."""
+    """Kind of a job's problem. A problem that is a wait has a `WaitKind` instead."""
 
     WELL = "well"
     IDLE = "idle"
@@ -41,6 +41,7 @@ class CauseKind(enum.StrEnum):
     DRAIN = "drain"
     FAILED_BUNDLE = "failed_bundle"
     RETRIED = "retried"
+    QUARANTINED = "quarantined"
     STANDING_BUNDLE = "standing_bundle"
     LONG_BUNDLE = "long_bundle"
     SMALL_BUNDLES = "small_bundles"
@@ -58,7 +59,6 @@ class Cause:
 
     Attributes:
         kind: the kind of the problem, for programs.
-        weight: the severity.
         text: the sentence.
         page: the page of the job with details, and an anchor on it.
         step: the id of the step that the sentence is about.
@@ -75,32 +75,34 @@ class Cause:
 
 @attrs.frozen(slots=False)
 class JobFacts:
-    """The facts about a job from which sentences about possible problems are derived."""
+    """Data about a job, with look-up methods for the rules that find possible problems."""
 
     snapshot: JobSnapshot
     failures: Sequence[FailureGroup]
     states: dict[str, StepState]
 
-    def name_stage(self, stage: StageFigures) -> str:
+    def get_stage_label(self, stage: StageFigures) -> str:
         """Returns a name for a stage: the name of the step that takes most of its time."""
-        return self.name_steps(stage.steps) or stage.name
+        return self.get_slowest_step_label(stage.steps) or stage.name
 
     def find_main_step(self, stage: StageFigures) -> str:
-        """Returns the step of a stage that takes most of its time; without times, the last step."""
+        """Returns the step that takes most of a stage's time; the last step if the times are
+        unknown.
+        """
         return self.find_slowest_step(stage.steps)
 
     def make_card_link(self, stage: StageFigures) -> str:
         """Returns the link to the stage's card on the page of stages."""
         return f"stages#{quote(stage.anchor, safe='')}"
 
-    def name_steps(self, steps: Sequence[str]) -> str:
+    def get_slowest_step_label(self, steps: Sequence[str]) -> str:
         """Returns the name of the slowest of these steps. Without times, returns the names of all steps."""
         if any(self.get_wall_time(key) for key in steps):
             return self.snapshot.tree.steps[self.find_slowest_step(steps)].name
         return self.describe_any_step(steps)
 
     def describe_any_step(self, steps: Sequence[str]) -> str:
-        """Returns a phrase that means any one of these steps, with the names of their outermost composites."""
+        """Returns a phrase for an unknown step among these steps, such as "one of the steps A and B"."""
         tree = self.snapshot.tree
         if len(steps) == 1:
             return tree.steps[steps[0]].name
@@ -126,7 +128,7 @@ class JobFacts:
         )[1]
 
     def find_grouping(self, stage: StageFigures) -> str:
-        """Returns the GroupByKey whose grouping the stage's bundles do; empty if the stage has none before it."""
+        """Returns the GroupByKey that the stage's bundles execute; empty if the stage's input isn't grouped."""
         tree = self.snapshot.tree
         inputs = tree.steps[stage.steps[0]].description.inputs.values() if stage.steps else ()
         makers = [tree.producers[one] for one in inputs if one in tree.producers]
@@ -134,8 +136,8 @@ class JobFacts:
         return next((key for key in groupings if key not in stage.steps), "")
 
     def list_upstream_stages(self, stage: StageFigures) -> list[StageFigures]:
-        """Returns the stages whose output a stage reads, directly or through steps that no stage runs,
-        such as groupings.
+        """Returns the stages whose output a stage reads, directly or through steps (such as
+        GroupByKeys) that aren't part of a stage.
         """
         tree = self.snapshot.tree
         pending, seen, found = list(stage.steps), set(stage.steps), dict[str, StageFigures]()
@@ -146,13 +148,13 @@ class JobFacts:
                 if tag in described.side_inputs or maker in seen or not maker:
                     continue
                 seen.add(maker)
-                found.update((one.id, one) for one in self._stages_of.get(maker, ()))
-                if maker not in self._stages_of:
+                found.update((one.id, one) for one in self._stages_by_step.get(maker, ()))
+                if maker not in self._stages_by_step:
                     pending.append(maker)
         return list(found.values())
 
     @cached_property
-    def _stages_of(self) -> Mapping[str, Sequence[StageFigures]]:
+    def _stages_by_step(self) -> Mapping[str, Sequence[StageFigures]]:
         """The stages of each step. A Flatten belongs to all stages that write to it."""
         found: dict[str, list[StageFigures]] = defaultdict(list)
         for one in self.snapshot.figures.stages:

@@ -40,7 +40,7 @@ def _find_failed_bundles(facts: JobFacts) -> Iterator[Cause]:
     for (step, neighbour), found in list(groups.items())[:_MOST_STEPS]:
         worst = max(found, key=lambda one: (one.attempts, one.away))
         text = truncate_to_line(
-            render_record(worst, who=_name_failed_step(facts, step, worst)), _LONGEST
+            render_record(worst, who=_get_failed_step_label(facts, step, worst)), _LONGEST
         )
         if len(found) > 1:
             text += f" (one of {format_count(len(found))} bundles)"
@@ -55,13 +55,31 @@ def _find_failed_bundles(facts: JobFacts) -> Iterator[Cause]:
 def _find_failed_step(facts: JobFacts, one: FailedBundle) -> str:
     """Returns the id of the step in which a bundle failed; empty if the step is unknown."""
     tree = facts.snapshot.tree
-    if one.step and (found := tree.find(one.step)):
+    if one.step and (found := tree.find_step(one.step)):
         return found
-    return facts.find_slowest_step([step for step in map(tree.find, one.steps) if step])
+    return facts.find_slowest_step([step for step in map(tree.find_step, one.steps) if step])
 
 
-def _name_failed_step(facts: JobFacts, step: str, one: FailedBundle) -> str:
+def _get_failed_step_label(facts: JobFacts, step: str, one: FailedBundle) -> str:
     return facts.snapshot.tree.steps[step].name if step else one.step or " + ".join(one.steps)
 
 
-RETRY_RULES: tuple[Callable[[JobFacts], Iterator[Cause]], ...] = (_find_failed_bundles,)
+def _find_quarantined_elements(facts: JobFacts) -> Iterator[Cause]:
+    """Yields sentences about stages whose failing elements are in quarantine files, and so missing
+    from the results.
+    """
+    for stage in facts.snapshot.figures.stages:
+        if stage.quarantined:
+            count = stage.quarantined
+            elements = "1 element is" if count == 1 else f"{format_count(count)} elements are"
+            text = f"{elements} in quarantine, because {facts.get_stage_label(stage)} always fails for them"
+            more = "The results don't contain them; the folder of --beam_spark_quarantine does"
+            link = facts.make_card_link(stage)
+            step = stage.steps[0] if stage.steps else ""
+            yield Cause(CauseKind.QUARANTINED, CauseSeverity.WARN, text, link, step, more)
+
+
+RETRY_RULES: tuple[Callable[[JobFacts], Iterator[Cause]], ...] = (
+    _find_failed_bundles,
+    _find_quarantined_elements,
+)

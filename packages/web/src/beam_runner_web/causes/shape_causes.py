@@ -1,4 +1,4 @@
-"""Sentences about idle sources and about bundles that are too small."""
+"""Sentences about idle sources, and about bundles with too few elements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from beam_runner_jobservices.figures.step_metrics import StageFigures
 from beam_runner_jobservices.figures.texts import format_count, format_duration, format_percentage
 from beam_runner_model.jobs import JobState
 
-from beam_runner_web.watch.stalled_stacks import is_stalled
+from beam_runner_web.watch.stalled_stacks import is_bundle_stalled
 
 from .facts import Cause, CauseKind, CauseSeverity, JobFacts
 
@@ -27,7 +27,7 @@ def _find_idle_sources(facts: JobFacts) -> Iterator[Cause]:
         return
     if any(stage.waits or stage.backlog_bytes for stage in stages):
         return
-    if snapshot.execution and any(map(is_stalled, snapshot.execution.bundles)):
+    if snapshot.execution and any(map(is_bundle_stalled, snapshot.execution.bundles)):
         return
     present = snapshot.figures.counts
     since = snapshot.taken
@@ -45,8 +45,8 @@ def _find_idle_sources(facts: JobFacts) -> Iterator[Cause]:
 
 
 def _find_small_bundles(facts: JobFacts) -> Iterator[Cause]:
-    """Yields sentences about stages with almost empty bundles, which spend most of their time on the
-    start and commit of bundles.
+    """Yields sentences about stages with almost empty bundles. Such stages spend most of their time
+    on the start and commit of bundles.
     """
     snapshot = facts.snapshot
     seconds = snapshot.seconds
@@ -61,7 +61,8 @@ def _find_small_bundles(facts: JobFacts) -> Iterator[Cause]:
         if each > _FEW_ELEMENTS or around < _MOST or times.sum / 1000 < _BUSY_SHARE * seconds:
             continue
         text = (
-            f"{facts.name_stage(stage)} has very small bundles: {format_count(each)} elements in"
+            f"{facts.get_stage_label(stage)} has very small bundles: {format_count(each)} elements "
+            "in"
             f" each, {format_count(times.count)} bundles so far; their start and commit took"
             f" {format_percentage(around)} of their time"
         )
@@ -70,7 +71,7 @@ def _find_small_bundles(facts: JobFacts) -> Iterator[Cause]:
 
 
 def _count_input_elements(facts: JobFacts, stage: StageFigures) -> int:
-    """Returns the number of input elements of a stage: the largest number among its steps, because a
+    """Returns the number of input elements of a stage. Uses the maximum over its steps, because a
     source step has few input elements.
     """
     figures = facts.snapshot.figures.steps

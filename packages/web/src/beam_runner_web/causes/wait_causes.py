@@ -1,4 +1,4 @@
-"""Sentences about the waits of a job, by a table with one rule for each kind of wait."""
+"""Sentences about the reasons for which parts of a job wait. A table contains one rule for each kind of wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam_runner_model.observation import Execution
 from beam_runner_model.rendering import render_record, render_waits
 from beam_runner_model.waits import Wait, WaitKind
 
-from beam_runner_web.watch.stalled_stacks import OLD_SECONDS, is_stalled
+from beam_runner_web.watch.stalled_stacks import OLD_SECONDS, is_bundle_stalled
 
 from .facts import Cause, CauseSeverity, JobFacts
 
@@ -30,11 +30,11 @@ _LINE = (
 _PRINTS = "The output of the process is in the job's log"
 
 
-def _never_covered(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
+def _is_never_covered(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
     return False
 
 
-def _always_covered(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
+def _is_always_covered(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
     return True
 
 
@@ -44,7 +44,7 @@ def _is_short_wait(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
 
 def _are_bundles_reported(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
     # Don't report a stream's running bundle, because its source may wait for data.
-    return any(map(is_stalled, execution.bundles)) or (
+    return any(map(is_bundle_stalled, execution.bundles)) or (
         facts.snapshot.streaming and bool(execution.bundles)
     )
 
@@ -55,18 +55,19 @@ def _are_failures_reported(facts: JobFacts, execution: Execution, wait: Wait) ->
 
 @attrs.frozen
 class _WaitRule:
-    """Rule for the report of one kind of wait.
+    """Rule that decides whether and how one kind of wait is reported to the user.
 
     Attributes:
         at_once: whether to report the wait immediately. If not, the wait is reported only if the
             job has committed nothing for some seconds.
-        is_told: whether another sentence covers the wait, or users don't need to know the wait.
+        is_told: function that returns whether to omit the wait, because another sentence explains
+            it or it's normal.
         page: the page with details; empty for the stage's card on the page of stages.
         more: an additional explanation.
     """
 
     at_once: bool
-    is_told: Callable[[JobFacts, Execution, Wait], bool] = _never_covered
+    is_told: Callable[[JobFacts, Execution, Wait], bool] = _is_never_covered
     page: str = ""
     more: str = ""
 
@@ -83,10 +84,10 @@ _TABLE: Mapping[WaitKind, _WaitRule] = {
     WaitKind.RETRY: _WaitRule(at_once=False, is_told=_are_failures_reported),
     WaitKind.END_OF_INPUT: _WaitRule(at_once=False),
     WaitKind.END_OF_SECTION_INPUT: _WaitRule(at_once=False),
-    WaitKind.RESUMPTION: _WaitRule(at_once=False, is_told=_always_covered),
-    WaitKind.TIMER: _WaitRule(at_once=False, is_told=_always_covered),
-    WaitKind.WATERMARK: _WaitRule(at_once=False, is_told=_always_covered),
-    WaitKind.UPSTREAM: _WaitRule(at_once=False, is_told=_always_covered),
+    WaitKind.RESUMPTION: _WaitRule(at_once=False, is_told=_is_always_covered),
+    WaitKind.TIMER: _WaitRule(at_once=False, is_told=_is_always_covered),
+    WaitKind.WATERMARK: _WaitRule(at_once=False, is_told=_is_always_covered),
+    WaitKind.UPSTREAM: _WaitRule(at_once=False, is_told=_is_always_covered),
     WaitKind.OTHER: _WaitRule(at_once=False),
 }
 
@@ -95,19 +96,17 @@ def find_job_waits(facts: JobFacts) -> Iterator[Cause]:
     """Yields sentences about waits of the whole job: for an unavailable service, or for slots of the cluster."""
     execution = facts.snapshot.execution
     if execution is not None:
-        for wait in _select_uncovered_waits(facts, execution):
+        for wait in _select_unexplained_waits(facts, execution):
             if not wait.stage and _TABLE[wait.kind].at_once:
                 yield _make_wait_cause(facts, execution, wait)
 
 
 def find_stage_waits(facts: JobFacts) -> Iterator[Cause]:
-    """Yields sentences about waits of stages. Reports a wait that can end without help only if the job
-    makes no progress.
-    """
+    """Yields sentences about waits of stages. Omits waits that can end by themselves while the job makes progress."""
     execution = facts.snapshot.execution
     if execution is None:
         return
-    news = _select_uncovered_waits(facts, execution)
+    news = _select_unexplained_waits(facts, execution)
     at_once = [wait for wait in news if _TABLE[wait.kind].at_once]
     causes = [_make_wait_cause(facts, execution, one) for one in at_once if one.stage]
     yield from {cause.text: cause for cause in causes}.values()
@@ -120,8 +119,8 @@ def find_stage_waits(facts: JobFacts) -> Iterator[Cause]:
         )
 
 
-def _select_uncovered_waits(facts: JobFacts, execution: Execution) -> list[Wait]:
-    """Returns the waits that no other sentence covers."""
+def _select_unexplained_waits(facts: JobFacts, execution: Execution) -> list[Wait]:
+    """Returns the waits that other sentences don't explain."""
     return [
         wait
         for wait in execution.waits
@@ -137,7 +136,7 @@ def _make_wait_cause(facts: JobFacts, execution: Execution, wait: Wait) -> Cause
     who = tree.steps[step].name if step else ""
     if wait.kind is WaitKind.PROCESS:
         # Use all steps of the bundle, because the stage hasn't reported the times of its steps yet.
-        found = tuple(one for one in map(tree.find, wait.steps) if one)
+        found = tuple(one for one in map(tree.find_step, wait.steps) if one)
         who = facts.describe_any_step(stage.steps if stage and stage.steps else found)
     text = render_record(wait, who=who, now=execution.now)
     page = row.page or ("" if stage is None else facts.make_card_link(stage))
@@ -152,12 +151,14 @@ def _make_wait_cause(facts: JobFacts, execution: Execution, wait: Wait) -> Cause
 def _choose_severity(wait: Wait, stage: StageFigures | None) -> CauseSeverity:
     if wait.kind is WaitKind.NEIGHBOUR:
         return choose_outage_severity(wait.seconds)
-    # A step with almost no input so far may only wait for a free worker.
+    # A step with almost no input so far possibly only waits for a free worker.
     return CauseSeverity.NOTE if wait.stage and _has_little_input(stage) else CauseSeverity.WARN
 
 
 def choose_outage_severity(seconds: float) -> CauseSeverity:
-    """Returns the severity of an outage of an external service, by its duration in seconds."""
+    """Returns the severity of an outage of an external service, by the duration of the outage in
+    seconds.
+    """
     return CauseSeverity.BAD if seconds >= _LONG_SECONDS else CauseSeverity.WARN
 
 
@@ -168,7 +169,7 @@ def _has_little_input(stage: StageFigures | None) -> bool:
 
 def _find_waiting_step(facts: JobFacts, wait: Wait, stage: StageFigures | None) -> str:
     """Returns the id of the waiting step; empty if no step of the pipeline waits."""
-    if len(wait.steps) == 1 and (found := facts.snapshot.tree.find(wait.steps[0])):
+    if len(wait.steps) == 1 and (found := facts.snapshot.tree.find_step(wait.steps[0])):
         return found
     return "" if stage is None else facts.find_main_step(stage) or next(iter(stage.steps), "")
 
@@ -185,7 +186,7 @@ def _waits_for_sibling_step(facts: JobFacts, wait: Wait) -> bool:
     tree, stage = facts.snapshot.tree, _find_stage(facts, wait)
     step = _find_waiting_step(facts, wait, stage)
     parent = tree.steps[step].parent if step else ""
-    givers = [tree.find(giver) for giver in wait.givers]
+    givers = [tree.find_step(giver) for giver in wait.givers]
     return bool(
         parent
         and givers

@@ -1,7 +1,8 @@
-"""Layout of a view: open composites with their parts inside, and a line for each edge.
+"""Layout of a pipeline graph: positions of steps (composites contain their parts), and a line for
+each edge.
 
-The layout works from the inside to the outside: the direct parts of a composite form a separate
-graph.
+The layout starts with the innermost composites. The direct parts of a composite are arranged as a
+separate graph.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _FOOT = 10
 
 @attrs.frozen
 class StepShape:
-    """A step to draw.
+    """Input of the layout: a step to draw.
 
-    Its fields are the id, the enclosing step (empty for none), the number of text lines below the
+    The fields of a step are the id, the enclosing step (empty for none), the number of text lines below the
     name, and whether the parts of the step are drawn inside it.
     """
 
@@ -82,7 +83,9 @@ class _GraphLayouter:
         for shape in shapes:
             self._inside[shape.parent].append(shape)
             ways[shape.key] = (*ways[shape.parent], shape.key)
-        self._lifted = {edge: _lift_edge(ways[edge[0]], ways[edge[1]]) for edge in edges}
+        self._lifted = {
+            edge: _find_common_composite(ways[edge[0]], ways[edge[1]]) for edge in edges
+        }
         self._between: dict[str, list[Edge]] = defaultdict(list)
         for parent, lifted in self._lifted.values():
             self._between[parent].append(lifted)
@@ -121,9 +124,9 @@ class _GraphLayouter:
         self._layers[parent] = arrange_in_layers(sizes, self._between[parent])
 
 
-def _lift_edge(source: Sequence[str], target: Sequence[str]) -> tuple[str, Edge]:
-    """Returns the innermost composite that contains both ends of an edge, and the parts of this
-    composite that the edge connects.
+def _find_common_composite(source: Sequence[str], target: Sequence[str]) -> tuple[str, Edge]:
+    """Returns the innermost composite that contains the start and the end of an edge, and the parts
+    of this composite that the edge connects.
 
     `source` and `target` are the paths from the top of the pipeline to the ends of the edge.
     """
@@ -138,8 +141,8 @@ def _lift_edge(source: Sequence[str], target: Sequence[str]) -> tuple[str, Edge]
 def _draw_edge(
     source: StepPosition, target: StepPosition, passing: Sequence[tuple[float, float, float]]
 ) -> EdgePath:
-    """Returns a line from the bottom of a box to the top of another box. `passing` are the positions
-    of the line in the layers between the boxes.
+    """Returns the SVG path of a line from the bottom of a box to the top of another box. `passing`
+    are the points that the line passes in the rows of boxes between them.
     """
     x, y = source.x + source.width / 2, source.y + source.height
     end_x, end_y = target.x + target.width / 2, target.y

@@ -28,8 +28,8 @@ class GraphView:
 
     Attributes:
         opened: the composites whose parts are visible.
-        visible: visible closed steps, and open ones, each before its parts.
-        edges: the edges between visible closed steps.
+        visible: the visible steps. An open composite precedes its parts.
+        edges: the edges between visible steps that aren't open.
     """
 
     opened: frozenset[str]
@@ -87,7 +87,7 @@ def _find_edges(tree: StepTree, closed: frozenset[str]) -> tuple[GraphEdge, ...]
     producers = tree.producers
     shown: dict[str, str] = {}
 
-    def lifted(key: str) -> str:
+    def find_visible_step(key: str) -> str:
         if key not in shown:
             shown[key] = next(
                 (one for one in (key, *tree.list_ancestors(key)) if one in closed), ""
@@ -98,9 +98,9 @@ def _find_edges(tree: StepTree, closed: frozenset[str]) -> tuple[GraphEdge, ...]
     for key, step in tree.steps.items():
         if step.children:
             continue
-        target = lifted(key)
+        target = find_visible_step(key)
         for tag, pcollection in step.description.inputs.items():
-            source = lifted(producers[pcollection]) if pcollection in producers else ""
+            source = find_visible_step(producers[pcollection]) if pcollection in producers else ""
             if source and target and source != target:
                 is_side = tag in step.description.side_inputs
                 known = found[source, target]

@@ -1,5 +1,5 @@
-"""Layout of a graph in layers: each box is below the boxes of its inputs, with room for edges that
-pass between boxes.
+"""Layout of a graph in layers (rows of boxes): each box is below the boxes of its inputs, with
+space for edges between boxes.
 
 Within a layer, each box is as near as possible to its connected boxes.
 """
@@ -30,9 +30,9 @@ class LayerLayout:
     """The positions of boxes within `size`.
 
     Attributes:
-        corners: by box, its upper left corner.
-        passing: by edge, the positions at which it passes layers: the horizontal position, and the
-            top and the bottom of the layer.
+        corners: upper left corner of each box.
+        passing: for each edge, a point in each layer that the edge crosses: the horizontal
+            position, and the top and the bottom of the layer.
     """
 
     corners: Mapping[str, tuple[float, float]]
@@ -82,7 +82,8 @@ def arrange_in_layers(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> Layer
 def _assign_layers(
     keys: Sequence[str], edges: Iterable[Edge]
 ) -> tuple[dict[str, int], tuple[Edge, ...]]:
-    """Returns the layer of each box, below the boxes of its inputs, and the edges that close no cycle.
+    """Returns the layer of each box, and the edges that don't close a cycle. A box is below the
+    boxes that are its inputs.
 
     Closed composites can depend on each other. In each cycle, the function removes the edge that
     leads furthest back.
@@ -125,10 +126,10 @@ def _group_by_layer(places: Iterable[_LayerItem]) -> list[list[_LayerItem]]:
 def _compute_middles(
     rows: list[list[_LayerItem]], ways: Iterable[Sequence[_LayerItem]]
 ) -> dict[_LayerItem, float]:
-    """Returns the middle of each place; sorts the rows from left to right.
+    """Computes the horizontal center of each box, and sorts each row from left to right.
 
-    The function alternately moves each place to the mean position of its neighbours above and
-    below, which reduces crossing edges.
+    The function alternately moves each box to the mean position of its neighbours above and below,
+    which reduces crossings of edges.
     """
     above, below = (
         defaultdict[_LayerItem, list[_LayerItem]](list),
@@ -140,7 +141,7 @@ def _compute_middles(
             above[lower].append(upper)
     middles = dict[_LayerItem, float]()
     for row in rows:
-        _space_items(row, [0.0] * len(row), middles)
+        _place_items_with_gaps(row, [0.0] * len(row), middles)
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         connected = above if down else below
@@ -149,14 +150,14 @@ def _compute_middles(
                 place: mean(middles[one] for one in connected[place] or (place,)) for place in row
             }
             row.sort(key=wanted.__getitem__)
-            _space_items(row, [wanted[place] for place in row], middles)
+            _place_items_with_gaps(row, [wanted[place] for place in row], middles)
     return middles
 
 
-def _space_items(
+def _place_items_with_gaps(
     row: Sequence[_LayerItem], wanted: Sequence[float], middles: dict[_LayerItem, float]
 ) -> None:
-    """Moves places near their wanted positions, in order, with room between them.
+    """Moves the boxes of a row near their wanted positions, in order, with gaps between the boxes.
 
     The result is the mean of two passes, one that pushes from the left and one that pushes from the
     right.

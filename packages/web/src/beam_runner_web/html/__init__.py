@@ -1,1 +1,1 @@
-"""Records with the content of the pages, and the templates that render the records as HTML."""
+"""Content of the pages as records, and templates that render the records as HTML."""

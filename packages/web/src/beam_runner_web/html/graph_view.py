@@ -1,4 +1,4 @@
-"""The graph of a view, ready for display: steps as boxes with their metrics, and edges between them."""
+"""Pipeline graph for display: steps as boxes with their metrics, and edges between them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class EdgeLabel:
 
 @attrs.frozen
 class GraphPicture:
-    """Nodes, each composite before its parts, and the edges between closed steps."""
+    """Drawn graph: boxes of steps (each composite before its parts), and edges between steps."""
 
     nodes: tuple[StepBox, ...]
     flows: tuple[EdgeLabel, ...]
@@ -94,7 +94,9 @@ def _make_step_box(row: StepRow, box: StepPosition, lines: tuple[str, ...], alar
 
 
 def _find_warnings_by_step(job: JobView, seen: GraphView) -> dict[str, str]:
-    """Returns the first warning within each visible closed step. A failed step is red without a warning."""
+    """Returns, for each visible step, the first warning about the step or its hidden parts. Omits
+    failed steps, which are red anyway.
+    """
     closed = frozenset(seen.visible) - seen.opened
     found: dict[str, str] = {}
     for cause in job.causes:
@@ -106,7 +108,7 @@ def _find_warnings_by_step(job: JobView, seen: GraphView) -> dict[str, str]:
     return found
 
 
-def _wrap_parts(parts: list[str]) -> list[str]:
+def _wrap_metric_texts(parts: list[str]) -> list[str]:
     """Returns the texts on as few lines as possible, at least one."""
     lines = [""]
     for part in parts:
@@ -127,7 +129,7 @@ def _format_metric_lines(job: JobView, row: StepRow) -> tuple[str, ...]:
         amounts.append(f"{format_count(figures.elements_out)} out")
     if row.rate:
         amounts.append(f"{format_count(row.rate)}/s")
-    lines = _wrap_parts(amounts)
+    lines = _wrap_metric_texts(amounts)
     if not job.state.is_terminal:
         waiting = []
         mark = row.stage.output_watermark if row.stage and job.streaming else None
@@ -135,7 +137,7 @@ def _format_metric_lines(job: JobView, row: StepRow) -> tuple[str, ...]:
             waiting.append(format_watermark(mark, job.snapshot.taken))
         if row.waiting:
             waiting.append(f"{format_size(row.waiting)} waiting")
-        lines += _wrap_parts(waiting)
+        lines += _wrap_metric_texts(waiting)
     return tuple(line for line in lines if line)
 
 

@@ -1,4 +1,4 @@
-"""The list of jobs, filtered and sorted as the address says."""
+"""List of jobs, which the page's URL filters and sorts."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class JobLine:
 
     @property
     def seconds(self) -> float | None:
-        """The job's run time in seconds so far; None if the server doesn't report it."""
+        """The job's run time in seconds so far; None if the server doesn't report the run time."""
         return None if self.started is None else (self.ended or time.time()) - self.started
 
 
 @attrs.frozen
 class JobList:
-    """A page of the list. `counts` are numbers of jobs by filter, and `total` is the number of jobs
-    after the filter.
+    """One page of the job list. `counts` are numbers of jobs by filter, and `total` is the number
+    of jobs that match the filter.
     """
 
     lines: tuple[JobLine, ...]
@@ -62,7 +62,7 @@ class JobList:
 
 
 def read_job_lines(client: JobClient) -> list[JobLine]:
-    """Returns the jobs of a server, oldest first, with times if the server reports them.
+    """Returns the jobs of a server, oldest first, with times if the server reports times.
 
     Raises:
         JobApiError: the server doesn't answer.

@@ -1,4 +1,4 @@
-"""The content of a job's pages, computed from a snapshot: the same records for HTML, JSON and the report."""
+"""Content of a job's pages, computed from a snapshot of the job. HTML, JSON and the report use the same records."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _SORTS = ("name", "in", "out", "rate", "wall")
 
 @attrs.frozen
 class StepRow:
-    """A step in the table.
+    """Row of the table of steps.
 
     Attributes:
         rate: the number of output elements per second.
-        stage: the stage of the step that is furthest behind.
+        stage: of the stages that run the step, the one with the latest watermark.
         waiting: the number of bytes that wait for the step.
     """
 
@@ -47,7 +47,7 @@ class StepRow:
 
 
 class JobView:
-    """A job for one page. Not thread-safe; created for each request."""
+    """Content of a job's page for one request. Not thread-safe."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class JobView:
 
     @cached_property
     def stages_by_step(self) -> Mapping[str, StageFigures]:
-        """By step, the stage of the step that is furthest behind."""
+        """For each step, the stage that runs the step and is furthest behind in event time."""
         found: dict[str, StageFigures] = {}
         for stage in self.figures.stages:
             for key in stage.steps:
@@ -127,7 +127,9 @@ class JobView:
 
     @cached_property
     def waiting(self) -> Mapping[str, int]:
-        """By step, the bytes that wait for the stages that begin with the step, or with a part of it."""
+        """Number of waiting bytes for each step: input of the stages that begin with the step or a
+        part of the step.
+        """
         found: dict[str, int] = {}
         for stage in self.figures.stages:
             for key in (
@@ -137,12 +139,12 @@ class JobView:
         return found
 
     def view(self, opened: Sequence[str] | None) -> GraphView:
-        """Returns the view with these composites open; by default the most informative one."""
+        """Returns the graph view with these composites open; by default, opens the most informative composites."""
         chosen = choose_open_composites(self.tree, self.failed_steps) if opened is None else opened
         return make_view(self.tree, chosen)
 
     def row(self, key: str, opened: frozenset[str] = frozenset()) -> StepRow:
-        """Returns a step's row of the table."""
+        """Returns the row of a step in the table of steps."""
         figures = self.figures.steps.get(key, StepFigures())
         return StepRow(
             self.tree.steps[key],
@@ -176,7 +178,7 @@ class JobView:
         return [self.row(key) for _, key in sorted(walls, reverse=True)[:_SLOWEST]]
 
     def stage_state(self, stage: StageFigures) -> StepState:
-        """Returns the state of a stage, also of a finished one."""
+        """Returns the state of a stage, which can be finished."""
         if not self.state.is_terminal:
             return get_stage_state(stage)
         return StepState.DONE if self.state in ENDED_WELL else StepState.IDLE
@@ -188,7 +190,9 @@ class JobView:
 
     @cached_property
     def timeline(self) -> StageTimeline | None:
-        """Returns the active times of each stage; None if the server doesn't report them."""
+        """Returns the times at which each stage was active; None if the server doesn't report these
+        times.
+        """
         return make_timeline(self.snapshot)
 
     def charts(self, stage_id: str) -> tuple[SeriesChart, ...]:
@@ -197,7 +201,9 @@ class JobView:
 
     @cached_property
     def latest_stage(self) -> StageFigures | None:
-        """Returns the stage of a running stream that is furthest behind; None if no stage reports event time."""
+        """Returns the stage of a running stream that is furthest behind in event time; None if no
+        stage reports event time.
+        """
         if self.state.is_terminal or not self.streaming:
             return None
         marks = ((one.output_watermark, one) for one in self.figures.stages)

@@ -38,7 +38,7 @@ class LogFilter:
     before: str = ""
 
     @property
-    def is_set(self) -> bool:
+    def is_filtered(self) -> bool:
         return bool(self.step or self.severity or self.text)
 
 
@@ -58,7 +58,7 @@ class LogLine:
 
 @attrs.frozen
 class LogPart:
-    """The last lines of `total` selected ones, oldest first. The server has dropped `dropped` older
+    """The last lines of a selection of `total` lines, oldest first. The server has dropped `dropped` older
     lines.
 
     `steps` are the ids of steps that have lines.
@@ -73,7 +73,7 @@ class LogPart:
 def read_last_lines(job: JobView, chosen: LogFilter, most: int = _MOST_LINES) -> LogPart:
     """Returns the last lines that match a filter, up to the size of a page."""
     found = _query_log(job, _make_query(job, chosen, most, _MOST_CHARACTERS))
-    steps = dict.fromkeys(job.tree.find(name) for name in found.steps)
+    steps = dict.fromkeys(job.tree.find_step(name) for name in found.steps)
     return LogPart(
         tuple(_make_log_line(job, one) for one in found.lines),
         found.found,
@@ -100,7 +100,7 @@ def list_filter_steps(job: JobView, chosen: LogFilter, found: LogPart) -> list[S
     if len(steps) <= _MOST_STEPS:
         return list(steps.values())
     told = {key for one in found.steps for key in (*job.tree.list_ancestors(one), one)}
-    wanted = {*told, job.tree.find(chosen.step)}
+    wanted = {*told, job.tree.find_step(chosen.step)}
     return [step for key, step in steps.items() if key in wanted]
 
 
@@ -110,7 +110,7 @@ def _make_query(
     most: int = LogQuery().most,
     characters: int = LogQuery().characters,
 ) -> LogQuery:
-    step = job.tree.find(chosen.step)
+    step = job.tree.find_step(chosen.step)
     return LogQuery(
         step=job.tree.steps[step].name if step else "",
         severity=chosen.severity,
@@ -127,7 +127,7 @@ def _query_log(job: JobView, query: LogQuery) -> LogAnswer:
 
 
 def _number_messages(job: JobView) -> Iterator[JobMessage]:
-    """Returns the messages of a server without a log call, numbered here; the text names the step."""
+    """Returns the messages of a job server that has no log service, with numbers, and with the step from the text."""
     for number, message in enumerate(job.snapshot.messages, 1):
         step, text = job.tree.names.split_step_name(message.text)
         name = message.text[1 : -len(text) - 2] if step else ""
@@ -136,5 +136,5 @@ def _number_messages(job: JobView) -> Iterator[JobMessage]:
 
 def _make_log_line(job: JobView, record: JobLogLine) -> LogLine:
     time = "" if record.time is None else format_iso_seconds(record.time)
-    step = job.tree.find(record.step)
+    step = job.tree.find_step(record.step)
     return LogLine(record.id, time, record.severity, step, record.worker, record.text)

@@ -1,4 +1,4 @@
-"""The pages: the template of each page, and the values for the template."""
+"""Templates of the pages, and the values for each template."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROWS = 250
 _STAGES = 25
 _METRICS = 400
 _DIGITS = 15
-"""More digits than any number of a bundle has."""
+"""Maximum number of digits of a bundle number in a URL."""
 
 
 @attrs.frozen
@@ -62,13 +62,15 @@ def _make_overview_values(job: JobView, query: QueryParams) -> Values:
 
 
 def _read_first_row(query: QueryParams, total: int) -> int:
-    """Returns the start of a part of a long list, from the address."""
+    """Returns the index of the first shown row of a long list, from the URL's query."""
     first = parse_whole_number(query.get("from", ""), 0)
     return first if first < total else 0
 
 
 def _slice_list(name: str, found: Sequence[object], query: QueryParams, length: int) -> Values:
-    """Returns a part of a long list by its name, and the position of the part."""
+    """Returns the part of a long list that the page shows, and the position of this part, as
+    template values.
+    """
     first = _read_first_row(query, len(found))
     part = found[first : first + length]
     return {name: part, "first": first, "total": len(found), "length": length}
@@ -93,20 +95,20 @@ def _make_log_values(job: JobView, query: QueryParams) -> Values:
     return {"chosen": chosen, "found": found, "steps": list_filter_steps(job, chosen, found)}
 
 
-def _make_no_values(job: JobView, query: QueryParams) -> Values:
+def _make_empty_values(job: JobView, query: QueryParams) -> Values:
     return {}
 
 
 JOB_PAGES: Mapping[str, JobPage] = {
     "": JobPage("job.html", "Overview", _make_overview_values),
     "stages": JobPage("stages.html", "Stages", _make_stages_values),
-    "now": JobPage("now.html", "Now", _make_no_values),
+    "now": JobPage("now.html", "Now", _make_empty_values),
     "logs": JobPage("logs.html", "Log", _make_log_values),
-    "errors": JobPage("errors.html", "Errors", _make_no_values),
+    "errors": JobPage("errors.html", "Errors", _make_empty_values),
     "metrics": JobPage("metrics.html", "Metrics", _make_metrics_values),
-    "environment": JobPage("environment.html", "Environment", _make_no_values),
+    "environment": JobPage("environment.html", "Environment", _make_empty_values),
 }
-"""The pages of a job by the last part of their address."""
+"""The pages of a job, by the last part of the page's URL."""
 
 
 class PageContents:
@@ -159,7 +161,7 @@ class PageContents:
             JobApiError: UNIMPLEMENTED if the server lacks the observation service; otherwise the
                 errors of `view_job`.
         """
-        found = self.watches.client.stacks(job_id)
+        found = self.watches.client.get_stacks(job_id)
         everything = "all" in query
         return {
             **self.show_job_page(job_id, "now", query),
@@ -172,8 +174,7 @@ class PageContents:
         }
 
     def show_bundle(self, job_id: str, query: QueryParams) -> Values:
-        """Returns the journal's records about the bundle whose number is in the address; no records
-        without a number.
+        """Returns the history of the bundle whose number is in the URL; empty without a number.
 
         Raises:
             JobApiError: UNIMPLEMENTED if the server has no journals; otherwise the errors of
@@ -181,7 +182,7 @@ class PageContents:
         """
         number = query.get("number", "").strip()
         is_number = number.isdecimal() and len(number) <= _DIGITS
-        story = self.watches.client.story(job_id, int(number)) if is_number else None
+        story = self.watches.client.get_bundle_story(job_id, int(number)) if is_number else None
         return {
             **self.show_job_page(job_id, "stages", query),
             "live": False,

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from beam_runner_jobservices.figures import samples, texts
 from beam_runner_jobservices.texts import parse_iso_time
 from beam_runner_model.rendering import render_record
+from beam_runner_model.shadow_rendering import render_shadow
 from beam_runner_model.stories import render_data_piece, render_status, render_step
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -38,7 +39,9 @@ class Renderer:
             lstrip_blocks=True,
         )
         versions = {
-            path.name: _compute_file_version(path) for path in STATIC.iterdir() if path.is_file()
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+            for path in STATIC.iterdir()
+            if path.is_file()
         }
         self._env.globals.update(
             link=self.make_link,
@@ -56,6 +59,7 @@ class Renderer:
             texts.format_watermark,
             texts.truncate_to_line,
             parse_iso_time,
+            render_shadow,
         ):
             self._env.filters[helper.__name__] = helper
         self._env.filters["sample"] = samples.format_sample
@@ -81,7 +85,7 @@ class Renderer:
         return self._env.get_template(template).render(values)
 
     def render_live_parts(self, template: str, values: Mapping[str, Any]) -> dict[str, str]:
-        """Returns the changing parts of a page by the ids of their elements."""
+        """Returns the changing parts of a page, by the id of the HTML element of each part."""
         parts: dict[str, str] = {}
         for name in self._list_template_chain(template):
             loaded = self._env.get_template(name)
@@ -92,7 +96,7 @@ class Renderer:
         return parts
 
     def _list_template_chain(self, template: str) -> tuple[str, ...]:
-        """Returns a template, and the templates that it extends."""
+        """Returns a template, and all templates that the template extends."""
         if template not in self._bases:
             source = (_TEMPLATES / template).read_text(encoding="utf-8")
             found = _EXTENDS.match(source)
@@ -110,10 +114,8 @@ def _sanitize_value(value: Any) -> Any:
     return value
 
 
-def _compute_file_version(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-
-
 def parse_whole_number(text: str, otherwise: int) -> int:
-    """Returns the number in an address if it is in a plausible range. Python refuses to parse thousands of digits."""
+    """Returns the number in a URL if the number is in a plausible range. Python refuses to parse
+    thousands of digits.
+    """
     return int(text) if text.isdecimal() and len(text) < _DIGITS else otherwise

@@ -1,4 +1,6 @@
-"""A job as one HTML file for a ticket: metrics, errors, options and the end of the log, without scripts."""
+"""Report about a job as one HTML file without scripts, for a bug report: metrics, errors, options
+and the end of the log.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is known of a job: snapshots of its server, figures of its metrics, steps, stages and stacks."""
+"""Data about jobs from the job server: snapshots, states of steps, histories of stages, and stacks of threads."""

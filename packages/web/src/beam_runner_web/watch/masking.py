@@ -12,7 +12,7 @@ _NAMES = (
 )
 _SECRET = re.compile(_NAMES, re.IGNORECASE)
 _WITHIN = re.compile(
-    # The repetition is bounded, so that the time is linear in the length of the text.
+    # The pattern limits repetitions, so that a search takes linear time.
     rf"(?:\bsig|(?:{_NAMES})[\w.-]{{0,40}})[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?P<secret>[^\s\"'&;,}}]+)",
     re.IGNORECASE,
 )
@@ -48,7 +48,9 @@ def _mask_option(name: str, value: Any) -> Any:
 
 
 def _mask_item(value: Any) -> Any:
-    """Returns a masked item of a list; in experiments and similar options, `key=value` has its own name."""
+    """Returns an item of a list option, masked if necessary. In an item `key=value`, such as an
+    experiment, `key` decides.
+    """
     if isinstance(value, Mapping):
         return {key: _mask_option(str(key), inner) for key, inner in value.items()}
     if isinstance(value, list):

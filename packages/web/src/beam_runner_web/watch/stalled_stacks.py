@@ -1,4 +1,6 @@
-"""Automatic collection of the stacks of bundles without progress, so that pages can show the line that blocks."""
+"""Automatic collection of thread stacks of bundles without progress, so that pages can show the
+line of code that blocks.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,18 @@ OLD_SECONDS = 10.0
 _PAUSE_SECONDS = 10.0
 
 
-def is_stalled(bundle: ObservedBundle) -> bool:
+def is_bundle_stalled(bundle: ObservedBundle) -> bool:
     """Returns whether a bundle has run for long without progress."""
     return bundle.seconds >= OLD_SECONDS and bundle.still > STILL_SECONDS
 
 
-def is_silent(bundle: ObservedBundle) -> bool:
+def is_process_unresponsive(bundle: ObservedBundle) -> bool:
     """Returns whether the process that runs a bundle no longer answers."""
     return bundle.silent > STILL_SECONDS
 
 
 class StalledStacks:
-    """Collector of the stacks of a job with a bundle without progress. Thread-safe.
+    """Collector of a job's thread stacks while a bundle makes no progress. Thread-safe.
 
     A separate thread requests the stacks, because a worker may take seconds to answer.
     """
@@ -41,8 +43,10 @@ class StalledStacks:
         self._threads: tuple[WorkerThread, ...] = ()
 
     def threads(self, execution: Execution | None) -> tuple[WorkerThread, ...]:
-        """Returns the threads that were in user code at the last request; none if no bundle is stuck."""
-        if execution is None or not any(map(is_stalled, execution.bundles)):
+        """Returns the threads that were in user code when the stacks were last requested; none if
+        no bundle is stuck.
+        """
+        if execution is None or not any(map(is_bundle_stalled, execution.bundles)):
             self._threads = ()
         elif time.monotonic() - self._asked >= _PAUSE_SECONDS and self._asking.acquire(False):
             self._asked = time.monotonic()
@@ -53,7 +57,7 @@ class StalledStacks:
 
     def _request_stacks(self) -> None:
         try:
-            found: Sequence[ThreadStack] = self._client.stacks(self._job_id)
+            found: Sequence[ThreadStack] = self._client.get_stacks(self._job_id)
             self._threads = tuple(
                 one for one in map(WorkerThread.from_stack, found) if one.is_users
             )

@@ -1,4 +1,4 @@
-"""The state of each step of a job, from its errors and from the stages that run it."""
+"""States of a job's steps, computed from errors and from the stages that run the steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from beam_runner_model.jobs import JobState
 
 
 class StepState(enum.Enum):
-    """The state of a step. If the runner reports no stages, it follows from the job's state."""
+    """State of a step. If the runner doesn't report stages, it's derived from the job's state."""
 
     FAILED = "failed"
     RUNNING = "running"
@@ -56,7 +56,7 @@ def compute_step_states(
             found.setdefault(key, usual)
             continue
         worst = next((one for one in _OF_COMPOSITES if one in children), None)
-        # Ignore steps that no stage names, such as an impulse.
+        # Ignore steps that aren't part of a stage, such as an Impulse.
         leaves = [found[leaf] for leaf in tree.list_leaves(key) if leaf in told]
         if worst is None and leaves:
             is_done = all(leaf is StepState.DONE for leaf in leaves)
@@ -68,8 +68,8 @@ def compute_step_states(
 def _infer_states_between_stages(
     tree: StepTree, told: Mapping[str, StepState]
 ) -> Mapping[str, StepState]:
-    """Returns the states of steps that no stage runs, such as a grouping. The state is the state of
-    the steps that read the output.
+    """Returns the states of steps that aren't part of a stage, such as a GroupByKey: the states of
+    the steps that read their output.
     """
     if not told:
         return {}

@@ -33,7 +33,7 @@ class WorkerThread:
         """The frames of user code, innermost first."""
         frames = self.frames
         if self.sdk and any(frame.file.endswith(".py") for frame in frames):
-            # A harness may run in the user's own program, whose other threads run no bundles.
+            # With LOOPBACK, the harness runs in the user's program, whose other threads don't run bundles.
             at_work = next((n for n, one in enumerate(frames) if _RUNS_BUNDLES in one.file), 0)
             frames = frames[:at_work]
         return tuple(frame for frame in frames if frame.users)

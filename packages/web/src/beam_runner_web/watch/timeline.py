@@ -1,4 +1,4 @@
-"""The history of stages: when each stage was active, and charts of the last hour."""
+"""Timeline of stages (when each stage was active), and charts of the last hour."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ class SeriesChart:
 
 
 def make_timeline(snapshot: JobSnapshot) -> StageTimeline | None:
-    """Returns the active times of the stages; None if the server doesn't report them."""
+    """Returns the times at which the stages were active; None if the server doesn't report these
+    times.
+    """
     found = [one for one in snapshot.figures.stages if one.began is not None]
     if not found:
         return None

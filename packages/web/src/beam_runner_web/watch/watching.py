@@ -1,4 +1,4 @@
-"""Data of a job that is open in a page, requested once for all pages, and only while a page is open."""
+"""Data of jobs for open pages, requested once for all pages, and only while a page is open."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from beam_runner_jobservices.job_log import JobLogLine, LogAnswer, LogQuery
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobInfo, JobMessage, JobState, StateEvent
 from beam_runner_model.observation import Execution, SeriesPoint
+from beam_runner_model.successions import Succession
 
 from .masking import get_option
 from .stalled_stacks import StalledStacks
@@ -60,6 +61,7 @@ class JobSnapshot:
         warnings: the number of warnings that don't report a failed attempt.
         last_warning: the latest of these warnings.
         user: the user who submitted the job; empty if unknown.
+        succession: the jobs before and after the job.
         away: the reason for which the server doesn't answer now; empty if the server answers. If it
             is set, the other attributes are older than `taken`.
     """
@@ -79,6 +81,7 @@ class JobSnapshot:
     warnings: int = 0
     last_warning: JobLogLine | None = None
     user: str = ""
+    succession: Succession = attrs.field(factory=Succession)
 
     @property
     def state(self) -> JobState:
@@ -94,13 +97,13 @@ class JobSnapshot:
 
     @property
     def started(self) -> float | None:
-        """When the job started to run, or was submitted; None if the server doesn't report it."""
+        """Time of the job's start or submission; None if the server doesn't report the time."""
         times = {event.state: event.time for event in reversed(self.events)}
         return times.get(JobState.RUNNING) or next(iter(times.values()), None) if times else None
 
     @property
     def ended(self) -> float | None:
-        """When the job finished; None if it has not."""
+        """Time at which the job finished; None if the job hasn't finished."""
         return next((event.time for event in self.events if event.state.is_terminal), None)
 
     @property
@@ -128,11 +131,11 @@ def count_output_elements(name: str) -> Callable[[JobFigures], int | None]:
 
 
 class JobFollower:
-    """Follower of one job's messages. Requests the job's other data only when a page needs it.
-    Thread-safe.
+    """Follower of one job: a thread reads the job's messages, and other data is requested when a
+    page needs it. Thread-safe.
 
-    `feed_client` is for the stream of messages only, and is closed with it. Create a watch when a
-    page opens, and close it when no page is open.
+    `feed_client` is only for the stream of messages, and is closed with it. Create a follower when
+    a page opens, and close it when no page is open.
 
     Raises:
         JobApiError: the job doesn't exist, or the server can't be reached.
@@ -159,7 +162,7 @@ class JobFollower:
 
     @property
     def pause(self) -> float:
-        """The seconds between two requests, so that requests don't dominate the server's work."""
+        """Seconds between two requests, so that requests are only a small part of the server's work."""
         return max(1.0, _COST_FACTOR * self._cost)
 
     def snapshot(self) -> JobSnapshot:
@@ -209,11 +212,15 @@ class JobFollower:
             history=self._request_history(),
             threads=self._standing.threads(execution),
             user=self._user,
+            succession=self._call_optional("GetSuccession", self._get_succession) or Succession(),
         )
 
+    def _get_succession(self) -> Succession:
+        return self._client.get_succession(self._job_id)
+
     def _call_optional(self, what: str, ask: Callable[[], Told], *no_answers: str) -> Told | None:
-        """Returns the server's answer to a call that the server may lack; if it lacks the call, it
-        isn't called again.
+        """Returns the answer to a call that some job servers don't support. If this server doesn't,
+        the call isn't repeated.
 
         The result is also None if the server answers with one of these codes.
         """
@@ -229,9 +236,9 @@ class JobFollower:
             return None
 
     def _request_execution(self) -> Execution | None:
-        """Returns the running bundles and waits of the job; None if the server doesn't report them."""
+        """Returns the job's running bundles and waits; None if the server doesn't report them."""
         return self._call_optional(
-            "execution", lambda: self._client.execution(self._job_id), *_NOT_NOW
+            "execution", lambda: self._client.get_execution(self._job_id), *_NOT_NOW
         )
 
     def _request_errors(self, messages: tuple[JobMessage, ...]) -> JobErrors:
@@ -239,17 +246,18 @@ class JobFollower:
         found = self._call_optional("errors", lambda: self._client.errors(self._job_id))
         if found is None:
             return collect_errors(messages, self._tree.names)
-        # Map the steps of the errors to the tree, which omits steps that only wrap all other steps.
+        # Map the steps of the errors to the tree, which doesn't contain root composites that only
+        # contain all other steps.
         groups = (
             attrs.evolve(
-                one, failure=attrs.evolve(one.failure, step=self._tree.find(one.failure.step))
+                one, failure=attrs.evolve(one.failure, step=self._tree.find_step(one.failure.step))
             )
             for one in found.groups
         )
         return attrs.evolve(found, groups=tuple(groups))
 
     def _request_history(self) -> Mapping[str, tuple[SeriesPoint, ...]]:
-        """Returns the history before the page was opened. Requests it once: the watch samples later data itself."""
+        """Returns the history before the page was opened, requested only once: the follower records later data."""
         if self._before is None:
             found = (
                 self._call_optional(
@@ -305,8 +313,8 @@ class _MessageFeed:
             self._over.set()
 
     def wait_until_quiet(self, *, ended: bool) -> None:
-        """Waits until the feed has read all events so far. For a finished job, that is the end of the
-        stream; otherwise, no event has arrived for 0.1 s.
+        """Waits until all events so far are read: until the end of the stream, or until no event
+        has arrived for 0.1 s.
         """
         limit = time.monotonic() + _SETTLE_LIMIT_SECONDS
         if ended:
@@ -329,7 +337,7 @@ class _MessageFeed:
 
 
 class OpenJobs:
-    """The jobs that are open in pages. Thread-safe.
+    """Followers (readers) of the jobs that are open in pages. Thread-safe.
 
     `connect` makes clients of the job server.
     """
@@ -342,7 +350,7 @@ class OpenJobs:
         self._watches: dict[str, JobFollower] = {}
 
     def get_follower(self, job_id: str) -> JobFollower:
-        """Returns the watch of a job, created if it doesn't exist.
+        """Returns the follower of a job, which reads the job's messages. Creates missing followers.
 
         Raises:
             JobApiError: NOT_FOUND if the job doesn't exist; or the server's error.
@@ -376,14 +384,14 @@ class OpenJobs:
             watch.close()
 
     def close_follower(self, job_id: str) -> None:
-        """Closes the watch of a job that the server no longer knows."""
+        """Closes the follower of a job that the server doesn't know anymore."""
         with self._lock:
             watch = self._watches.pop(job_id, None)
         if watch is not None:
             watch.close()
 
     def close(self) -> None:
-        """Closes all watches, and the client."""
+        """Closes all followers, and the client."""
         with self._lock:
             closing = list(self._watches.values())
             self._watches.clear()

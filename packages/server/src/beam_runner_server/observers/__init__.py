@@ -1,0 +1,1 @@
+"""Extensions that export data about jobs to monitoring systems (OpenTelemetry, OpenLineage)."""

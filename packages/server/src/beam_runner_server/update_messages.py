@@ -1,0 +1,39 @@
+"""Messages about updates: one sentence for each difference between the old and the new job."""
+
+from __future__ import annotations
+
+from beam_runner_driver.updates.job_update import UpdateAnswer, UpdateOutcome
+from beam_runner_model.jobs import Importance, MessageLine
+from beam_runner_model.update_rendering import render_finding
+from beam_runner_model.updates import Finding, Reason, UpdateReport, Verdict
+
+_MOST = 10
+
+
+def make_message_lines(report: UpdateReport) -> list[MessageLine]:
+    """Returns a message for each finding of an update report, refusals first."""
+    return [MessageLine(_get_importance(one), render_finding(one)) for one in report.ordered]
+
+
+def describe_refusal(job_id: str, answer: UpdateAnswer) -> str:
+    """Returns the reason why a job wasn't replaced: the reason in the answer, or the refusals in its report."""
+    unchanged = ", which continues unchanged" if answer.outcome is UpdateOutcome.REFUSED else ""
+    reasons = [answer.reason] if answer.reason else []
+    if answer.report.is_refused:
+        reasons.append(list_refusals(answer.report))
+    return f"Can't replace job {job_id}{unchanged}: {'; '.join(reasons)}"
+
+
+def list_refusals(report: UpdateReport) -> str:
+    """Returns the first refusals of a report and the number of further refusals, in one line."""
+    reasons = [render_finding(finding) for finding in report.refused[:_MOST]]
+    more = len(report.refused) - _MOST
+    if more > 0:
+        reasons.append(f"and {more} more refusals")
+    return "; ".join(reasons)
+
+
+def _get_importance(finding: Finding) -> Importance:
+    if finding.verdict in (Verdict.REFUSED, Verdict.DROPPED):
+        return Importance.WARNING
+    return Importance.DETAILED if finding.reason is Reason.SAME else Importance.BASIC
