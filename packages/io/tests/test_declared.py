@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_spark_io.declared import dataframe_columns
+from beam_spark_io.declared import list_dataframe_columns
 from beam_spark_io.schemas import convert_arrow_to_spark
 
 COLUMNS = pa.schema([("id", pa.int64())])
@@ -21,7 +21,9 @@ def frame_of(session: Any) -> Any:
     )
 
 
-def test_session_of_another_thread_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_declared_columns_come_from_session_of_another_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Notebooks and web servers build pipelines in threads without an active session."""
     context = object()
     session = SimpleNamespace(sparkContext=context, columns=COLUMNS)
@@ -31,9 +33,11 @@ def test_session_of_another_thread_is_used(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "pyspark", core)
     monkeypatch.setitem(sys.modules, "pyspark.sql", sql)
     monkeypatch.setitem(sys.modules, "pyspark.sql.session", sql)
-    assert dataframe_columns(frame_of) == COLUMNS
+    assert list_dataframe_columns(frame_of) == COLUMNS
 
 
-def test_declaration_without_session_calls_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_declared_columns_without_session_are_unknown_and_start_no_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delitem(sys.modules, "pyspark.sql.session", raising=False)
-    assert dataframe_columns(frame_of) is None
+    assert list_dataframe_columns(frame_of) is None

@@ -119,7 +119,7 @@ def test_pcollection_argument_of_wrong_type_is_refused() -> None:
         to_dataframe([1])  # type: ignore[arg-type]
 
 
-def test_dataframe_of_another_spark_is_refused_in_one_sentence() -> None:
+def test_dataframe_of_another_spark_session_is_refused_in_one_sentence() -> None:
     catalog = SimpleNamespace(tableExists=lambda name: False)
     session: Any = SimpleNamespace(read=SimpleNamespace(options=dict), catalog=catalog)
     with pytest.raises(InvalidTableSpec, match="belongs to another Spark than the server's"):

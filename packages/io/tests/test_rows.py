@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_spark_io.rows import BatchesOfRows, RowsAtTimes, RowsOfBatches
-from beam_spark_io.schemas import declared_arrow_schema
+from beam_spark_io.schemas import make_declared_arrow_schema
 
 
 class Row(typing.NamedTuple):
@@ -35,7 +35,7 @@ ROWS = st.builds(
 
 
 def batches(rows: list[Any], schema: Any = Row) -> list[bytes]:
-    fn = BatchesOfRows(declared_arrow_schema(schema))
+    fn = BatchesOfRows(make_declared_arrow_schema(schema))
     fn.setup()
     fn.start_bundle()
     found = [batch for row in rows for batch in fn.process(row) or ()]
@@ -43,7 +43,7 @@ def batches(rows: list[Any], schema: Any = Row) -> list[bytes]:
 
 
 @given(st.lists(ROWS, max_size=250))
-def test_rows_survive_round_trip(rows: list[Row]) -> None:
+def test_rows_in_batches_round_trip(rows: list[Row]) -> None:
     read = RowsOfBatches(Row)
     assert [row for batch in batches(rows) for row in read.process(batch)] == rows
 
@@ -55,7 +55,7 @@ def test_rows_get_timestamps_of_column(rows: list[Row]) -> None:
     assert [(each.value, each.timestamp) for each in found] == [(row, row.at) for row in rows]
 
 
-def test_row_fields_are_found_by_name() -> None:
+def test_row_fields_are_matched_to_columns_by_name() -> None:
     row = Row(1, "a", Timestamp(0), [])
     turned = typing.NamedTuple("turned", reversed(list(typing.get_type_hints(Row).items())))
     others = [kind(**row._asdict()) for kind in (dict, beam.Row, turned)]

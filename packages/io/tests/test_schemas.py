@@ -17,7 +17,7 @@ from beam_spark_io.schemas import (
     UnknownType,
     convert_arrow_to_spark,
     convert_spark_to_arrow,
-    declared_arrow_schema,
+    make_declared_arrow_schema,
     make_row_type,
 )
 
@@ -64,14 +64,14 @@ SPARK = types.StructType(
 
 
 def test_schema_of_named_tuple_equals_spark_schema() -> None:
-    columns = declared_arrow_schema(Every)
-    assert columns == declared_arrow_schema(SPARK) == convert_spark_to_arrow(SPARK.json())
+    columns = make_declared_arrow_schema(Every)
+    assert columns == make_declared_arrow_schema(SPARK) == convert_spark_to_arrow(SPARK.json())
     assert types.StructType.fromJson(json.loads(convert_arrow_to_spark(columns))) == SPARK
 
 
 def test_schema_columns_have_types_of_rows() -> None:
-    columns = declared_arrow_schema(Every)
-    assert declared_arrow_schema(make_row_type(columns)) == columns
+    columns = make_declared_arrow_schema(Every)
+    assert make_declared_arrow_schema(make_row_type(columns)) == columns
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_schema_types_unknown_to_rows_or_spark_are_reported_by_column(
     declared: Any, said: str
 ) -> None:
     with pytest.raises(UnknownType, match=f"the column 'v' .*{said}"):
-        columns = declared_arrow_schema(declared)
+        columns = make_declared_arrow_schema(declared)
         convert_arrow_to_spark(columns)
 
 
 def test_schema_of_type_without_fields_is_refused() -> None:
-    assert declared_arrow_schema(int) is None
+    assert make_declared_arrow_schema(int) is None

@@ -17,18 +17,18 @@ class Event(typing.NamedTuple):
     at: Timestamp
 
 
-def test_stream_rows_are_unbounded_and_typed() -> None:
+def test_spark_stream_read_is_unbounded_and_has_typed_rows() -> None:
     rows = beam.Pipeline() | ReadStreamFromSpark("json", path="in", schema=Event, timestamp="at")
     assert not rows.is_bounded
     assert rows.element_type is Event
 
 
-def test_stream_rows_have_selected_columns() -> None:
+def test_spark_stream_rows_have_selected_columns() -> None:
     schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
     rows = beam.Pipeline() | ReadStreamFromSpark("json", path="in", schema=schema, columns=["id"])
     assert [name for name, _ in rows.element_type._fields] == ["id"]
 
 
-def test_stream_timestamps_without_column_are_refused() -> None:
+def test_spark_stream_with_unknown_timestamp_column_is_refused() -> None:
     with pytest.raises(ValueError, match="the timestamp column 'when' is missing from schema"):
         ReadStreamFromSpark("json", path="in", schema=Event, timestamp="when")

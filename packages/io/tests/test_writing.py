@@ -10,7 +10,7 @@ from beam_spark_io import WriteToSpark
 
 
 @pytest.mark.parametrize("windowed", [False, True])
-def test_written_rows_are_rewindowed_only_if_not_in_global_window(windowed: bool) -> None:
+def test_spark_write_puts_rows_into_global_window_if_necessary(windowed: bool) -> None:
     pipeline = beam.Pipeline()
     rows = pipeline | beam.Create([beam.Row(n=1)])
     if windowed:

@@ -1,4 +1,4 @@
-"""Column names and types of rows, if a pipeline knows them when it is built."""
+"""Columns of rows (names and types) that are known when a pipeline is built."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 import pyarrow as pa
 from beam_runner_planner.table_specs import InvalidTableSpec
 
-from beam_spark_io.schemas import convert_spark_to_arrow, declared_arrow_schema
+from beam_spark_io.schemas import convert_spark_to_arrow, make_declared_arrow_schema
 from beam_spark_io.sessions import find_session
 
 
-def declared_columns(schema: Any) -> pa.Schema:
+def list_declared_columns(schema: Any) -> pa.Schema:
     """Returns the columns that a user declares.
 
     Raises:
         InvalidTableSpec: the declaration is not a schema.
         UnknownType: Spark has no type for a column.
     """
-    declared = declared_arrow_schema(schema)
+    declared = make_declared_arrow_schema(schema)
     if declared is None:
         raise InvalidTableSpec(
             f"schema is {schema!r}; expected a NamedTuple, a pyarrow.Schema or a StructType"
@@ -27,7 +27,7 @@ def declared_columns(schema: Any) -> pa.Schema:
     return declared
 
 
-def dataframe_columns(frame: Callable[[Any], Any]) -> pa.Schema | None:
+def list_dataframe_columns(frame: Callable[[Any], Any]) -> pa.Schema | None:
     """Returns the columns of a DataFrame of this process's Spark session; None if no session exists.
 
     Args:

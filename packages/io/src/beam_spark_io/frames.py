@@ -39,7 +39,7 @@ def from_dataframe(frame: DataFrame) -> PTransform:
 
         people = pipeline | from_dataframe(spark.table("people").where("age > 17"))
 
-    This transform is for programs whose own SparkSession runs `BeamSparkRunner`, because a server
+    `from_dataframe` is for programs whose own SparkSession runs `BeamSparkRunner`, because a server
     in another process doesn't know the DataFrame. Spark computes the DataFrame each time that the
     pipeline runs. The DataFrame has a name in Spark's catalog until the session ends.
 
@@ -51,7 +51,8 @@ def from_dataframe(frame: DataFrame) -> PTransform:
 
 
 def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None) -> DataFrame:
-    """Runs the whole pipeline of ``rows``, waits for its end, and returns the rows as a DataFrame.
+    """Runs the whole pipeline of ``rows``, waits until the pipeline ends, and returns the rows as a
+    DataFrame.
 
         pipeline = beam.Pipeline(runner=BeamSparkRunner())
         ages = pipeline | from_dataframe(frame) | beam.Map(lambda row: beam.Row(age=row.age + 1))
@@ -81,7 +82,7 @@ def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None
             "to_dataframe returns a DataFrame of this program's SparkSession, but this"
             " program has none: create a SparkSession before the pipeline runs"
         )
-    folder = f"{(path or _temporary_folder(session)).rstrip('/')}/rows-{uuid.uuid4().hex}"
+    folder = f"{(path or _make_temporary_folder(session)).rstrip('/')}/rows-{uuid.uuid4().hex}"
     # A second run of the pipeline includes this write again, and must leave the earlier files
     # unchanged.
     _ = rows | f"to_dataframe({folder})" >> WriteToSpark(
@@ -96,7 +97,7 @@ def to_dataframe(rows: pvalue.PCollection, path: str = "", *, schema: Any = None
     return session.read.parquet(folder)
 
 
-def _temporary_folder(session: SparkSession) -> str:
+def _make_temporary_folder(session: SparkSession) -> str:
     master = str(session.sparkContext.master)
     if not master.startswith("local") or master.startswith("local-cluster"):
         raise InvalidTableSpec(

@@ -1,4 +1,4 @@
-"""Transforms that only this runner executes, without an SDK.
+"""Primitive transforms for Spark tables, which this runner executes without an SDK.
 
 Other runners refuse them. A runner that executes unknown transforms in this process gets a clear
 error.
@@ -20,7 +20,7 @@ class UnsupportedRunner(RuntimeError):
 
 
 class SparkPrimitive(PTransform):
-    """A transform without parts, which only the runner of this project knows."""
+    """Primitive transform (without subtransforms) that only this runner supports."""
 
     def __init__(self, urn: str, payload: bytes) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class SparkPrimitive(PTransform):
         self._payload = payload
 
     def expand(self, input_or_inputs: pvalue.PCollection) -> pvalue.PCollection:
-        """Returns the outputs. The transform has no parts, because the runner executes it."""
+        """Returns the output PCollections, without subtransforms, because the runner executes the transform."""
         bounded = self._urn != urns.READ_STREAM
         return pvalue.PCollection(input_or_inputs.pipeline, element_type=bytes, is_bounded=bounded)
 
@@ -59,13 +59,15 @@ def stage_batches(target: TableTarget) -> PTransform:
 
 
 def publish_staged_files(target: TableTarget) -> PTransform:
-    """Returns a transform that moves staged data into its final table, and emits the name of the table."""
+    """Returns a transform that moves staged data into the target table, and emits the name of the
+    table.
+    """
     return SparkPrimitive(urns.PUBLISH, target.to_payload())
 
 
 def _register_urn(urn: str) -> None:
-    # Register the transforms in both of the SDK's tables from URN to transform. Python runners use
-    # the first table.
+    # Register the transforms in both of the SDK's tables that map URNs to transforms. Python
+    # runners use the first table.
     PTransform.register_urn(urn, bytes, lambda _, payload, __: SparkPrimitive(urn, payload))
 
     @BeamTransformFactory.register_urn(urn, bytes)

@@ -13,7 +13,7 @@ from apache_beam.typehints.native_type_compatibility import match_is_named_tuple
 from beam_runner_planner.table_specs import TableSource
 
 from beam_spark_io import primitives
-from beam_spark_io.declared import dataframe_columns, declared_columns, select_columns
+from beam_spark_io.declared import list_dataframe_columns, list_declared_columns, select_columns
 from beam_spark_io.rows import RowsOfBatches
 from beam_spark_io.schemas import convert_arrow_to_spark, make_row_type
 from beam_spark_io.spark.frames import read_frame
@@ -65,9 +65,9 @@ class ReadFromSpark(PTransform):
         source = TableSource(format, table, sql, path, options or {}, columns, where)
         named = schema if match_is_named_tuple(schema) and not columns else None
         declared = (
-            dataframe_columns(lambda session: read_frame(session, source))
+            list_dataframe_columns(lambda session: read_frame(session, source))
             if schema is None
-            else declared_columns(schema)
+            else list_declared_columns(schema)
         )
         self._make = named
         self._type = named or (

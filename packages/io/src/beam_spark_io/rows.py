@@ -1,4 +1,4 @@
-"""Conversion of Arrow batches to rows, and of rows to batches, inside the SDK."""
+"""DoFns that convert Arrow batches to rows, and rows to Arrow batches."""
 
 from __future__ import annotations
 
@@ -66,9 +66,8 @@ def make_row_function(names: tuple[str, ...]) -> Callable[..., beam.Row]:
     """Returns a function that makes a ``beam.Row`` from the values of these fields, one argument for
     each.
 
-    If the names are valid Python identifiers, the function is compiled for them. That takes less
-    than half of the time, and attributes that are set one by one need no dictionary. Only ASCII
-    names qualify, because Python normalizes other letters.
+    If all names are valid ASCII identifiers, the function is compiled for these names, which takes
+    less than half of the time. Other letters aren't supported, because Python normalizes them.
     """
     if not all(map(_is_safe_parameter_name, names)):
         return lambda *values: beam.Row(**dict(zip(names, values, strict=True)))
@@ -90,9 +89,9 @@ def _is_safe_parameter_name(name: str) -> bool:
     )
 
 
-class BatchesOfRows(beam.DoFn):
-    """A DoFn that converts rows to batches. Rows are NamedTuples, ``beam.Row`` or dicts, with fields
-    found by name.
+class RowBuffer:
+    """Buffer of rows, which are converted to an Arrow batch together. Rows are NamedTuples,
+    ``beam.Row`` or dicts.
 
     Args:
         schema: the columns.
@@ -102,23 +101,23 @@ class BatchesOfRows(beam.DoFn):
         self._schema = schema
         self._rows: list[tuple[Any, ...]] = []
         self._enough = _FIRST_ROWS
-
-    def setup(self) -> None:
-        """Clears the cache of row types before the first bundle."""
         self._pickers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 
-    def start_bundle(self) -> None:
-        """Starts with an empty batch, also after a bundle that failed."""
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def clear(self) -> None:
+        """Drops all rows."""
         self._rows = []
 
-    def process(self, element: Any) -> list[bytes] | None:
-        """Adds a row, and yields a batch when it is large enough.
+    def add(self, element: Any) -> bool:
+        """Adds a row. Returns whether the buffer has enough rows for a batch.
 
         Raises:
-            ValueError: a field is missing, or a value doesn't fit its column.
+            ValueError: a field is missing.
         """
-        # Store plain values: Python's garbage collector scans objects that accumulate, but not
-        # plain values.
+        # Store the values and not the row objects, because Python's garbage collector would scan
+        # the accumulated objects.
         kind = type(element)
         pick = self._pickers.get(kind)
         if pick is None:
@@ -130,28 +129,64 @@ class BatchesOfRows(beam.DoFn):
             raise ValueError(
                 f"a row has no field {missing!r}, which is a column of the table"
             ) from None
-        return [self._batch()] if len(self._rows) >= self._enough else None
+        return len(self._rows) >= self._enough
 
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        """Yields the last batch."""
-        if self._rows:
-            window = GlobalWindow()
-            yield WindowedValue(self._batch(), window.max_timestamp(), [window])
+    def take_batch(self) -> pa.RecordBatch:
+        """Removes the collected rows, and returns them as a batch.
 
-    def _batch(self) -> bytes:
+        Raises:
+            ValueError: a value doesn't fit its column.
+        """
         rows, self._rows = self._rows, []
         values = zip(*rows, strict=True)
         columns = [
-            _arrow_column(field, each) for field, each in zip(self._schema, values, strict=True)
+            _make_arrow_column(field, each)
+            for field, each in zip(self._schema, values, strict=True)
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         fitting = len(rows) * _BATCH_BYTES // max(1, batch.nbytes)
         self._enough = max(1, min(fitting, 2 * self._enough, _MOST_ROWS))
-        return encode_batch(batch)
+        return batch
+
+
+class BatchesOfRows(beam.DoFn):
+    """A DoFn that converts rows to batches, as `RowBuffer` does.
+
+    Args:
+        schema: the columns.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def setup(self) -> None:
+        """Creates the buffer before the first bundle."""
+        self._buffer = RowBuffer(self._schema)
+
+    def start_bundle(self) -> None:
+        """Starts with an empty batch, also after a bundle that failed."""
+        self._buffer.clear()
+
+    def process(self, element: Any) -> list[bytes] | None:
+        """Adds a row. When the batch is large enough, yields the batch.
+
+        Raises:
+            ValueError: a field is missing, or a value doesn't fit its column.
+        """
+        is_full = self._buffer.add(element)
+        return [encode_batch(self._buffer.take_batch())] if is_full else None
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        """Yields the last batch."""
+        if self._buffer:
+            window = GlobalWindow()
+            batch = encode_batch(self._buffer.take_batch())
+            yield WindowedValue(batch, window.max_timestamp(), [window])
 
 
 def _make_value_getter(kind: type, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Returns a function that gets the values of a row, with Python's own getters if they fit.
+    """Returns a function that returns the values of a row. Uses Python's `operator` getters if
+    possible.
 
     The getters fit if they return a tuple, and if no name contains a dot.
     """
@@ -170,34 +205,37 @@ def _column_values(column: pa.Array) -> list[Any]:
         micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
         return [None if each is None else Timestamp(micros=each) for each in micros]
     values: list[Any] = column.to_pylist()
-    convert = _arrow_to_python_converter(column.type)
+    convert = _make_arrow_to_python_converter(column.type)
     return values if convert is None else [None if v is None else convert(v) for v in values]
 
 
-def _arrow_to_python_converter(arrow: pa.DataType) -> Convert | None:
-    """Returns a function that converts a value of Arrow to the value in a row; None if they are the same."""
+def _make_arrow_to_python_converter(arrow: pa.DataType) -> Convert | None:
+    """Returns a function that converts an Arrow value to the value in a row; None if no conversion
+    is needed.
+    """
     if pa.types.is_timestamp(arrow) and arrow.tz is not None:
         return _to_beam_timestamp
     if pa.types.is_struct(arrow):
         parts = [
-            (field.name, _allow_none(_arrow_to_python_converter(field.type))) for field in arrow
+            (field.name, _allow_none(_make_arrow_to_python_converter(field.type)))
+            for field in arrow
         ]
         return lambda value: beam.Row(**{name: convert(value[name]) for name, convert in parts})
     if pa.types.is_map(arrow):
         key, item = (
-            _allow_none(_arrow_to_python_converter(arrow.key_type)),
-            _allow_none(_arrow_to_python_converter(arrow.item_type)),
+            _allow_none(_make_arrow_to_python_converter(arrow.key_type)),
+            _allow_none(_make_arrow_to_python_converter(arrow.item_type)),
         )
         return lambda value: {key(k): item(v) for k, v in value}
     if pa.types.is_list(arrow):
-        element = _arrow_to_python_converter(arrow.value_type)
+        element = _make_arrow_to_python_converter(arrow.value_type)
         if element is not None:
             each = _allow_none(element)
             return lambda value: [each(v) for v in value]
     return None
 
 
-def _arrow_column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+def _make_arrow_column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
     """Returns an Arrow column with the given values.
 
     Raises:
@@ -205,7 +243,7 @@ def _arrow_column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
     """
     name = field.name
     try:
-        convert = _python_to_arrow_converter(field.type)
+        convert = _make_python_to_arrow_converter(field.type)
         if convert is not None:
             values = [None if value is None else convert(value) for value in values]
         column = pa.array(values, field.type)
@@ -221,13 +259,16 @@ def _arrow_column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
     return column
 
 
-def _python_to_arrow_converter(arrow: pa.DataType) -> Convert | None:
-    """Returns a function that converts a value of a row to a value that Arrow accepts; None if Arrow accepts it."""
+def _make_python_to_arrow_converter(arrow: pa.DataType) -> Convert | None:
+    """Returns a function that converts a value of a row to a value that Arrow accepts; None if no
+    conversion is needed.
+    """
     if pa.types.is_timestamp(arrow):
         return _to_microseconds
     if pa.types.is_struct(arrow):
         parts = [
-            (field.name, _allow_none(_python_to_arrow_converter(field.type))) for field in arrow
+            (field.name, _allow_none(_make_python_to_arrow_converter(field.type)))
+            for field in arrow
         ]
         return lambda value: {
             name: convert(value[name] if isinstance(value, dict) else getattr(value, name))
@@ -235,12 +276,12 @@ def _python_to_arrow_converter(arrow: pa.DataType) -> Convert | None:
         }
     if pa.types.is_map(arrow):
         key, item = (
-            _allow_none(_python_to_arrow_converter(arrow.key_type)),
-            _allow_none(_python_to_arrow_converter(arrow.item_type)),
+            _allow_none(_make_python_to_arrow_converter(arrow.key_type)),
+            _allow_none(_make_python_to_arrow_converter(arrow.item_type)),
         )
         return lambda value: [(key(k), item(v)) for k, v in value.items()]
     if pa.types.is_list(arrow):
-        each = _allow_none(_python_to_arrow_converter(arrow.value_type))
+        each = _allow_none(_make_python_to_arrow_converter(arrow.value_type))
         return lambda value: [each(v) for v in value]
     return None
 

@@ -73,8 +73,8 @@ class UnknownType(ValueError):
     """A column has a type that Beam rows or Spark don't support; the text names the column and the type."""
 
 
-def declared_arrow_schema(declared: Any) -> pa.Schema | None:
-    """Returns the columns that a pipeline declares; None if it declares none.
+def make_declared_arrow_schema(declared: Any) -> pa.Schema | None:
+    """Returns the columns that a pipeline declares; None if the pipeline declares no columns.
 
     Args:
         declared: a NamedTuple, the element type of rows in Beam, or a schema of Arrow or Spark.
@@ -86,7 +86,7 @@ def declared_arrow_schema(declared: Any) -> pa.Schema | None:
         return declared
     if hasattr(declared, "jsonValue"):
         return convert_spark_to_arrow(declared.json())
-    fields = _row_fields(declared)
+    fields = _list_row_fields(declared)
     return None if fields is None else pa.schema(list(_make_arrow_schema(fields)))
 
 
@@ -96,7 +96,7 @@ def convert_spark_to_arrow(schema: str) -> pa.Schema:
     Raises:
         UnknownType: rows don't support a column's type.
     """
-    return pa.schema([_arrow_field_of_spark(field) for field in json.loads(schema)["fields"]])
+    return pa.schema([_convert_spark_field(field) for field in json.loads(schema)["fields"]])
 
 
 def convert_arrow_to_spark(schema: pa.Schema) -> str:
@@ -105,27 +105,35 @@ def convert_arrow_to_spark(schema: pa.Schema) -> str:
     Raises:
         UnknownType: Spark has no type for a column.
     """
-    fields = [_spark_field(field) for field in schema]
+    fields = [_make_spark_field(field) for field in schema]
     return json.dumps({"type": "struct", "fields": fields})
 
 
 def make_row_type(schema: pa.Schema) -> RowTypeConstraint:
-    """Returns the element type of rows with these columns."""
-    return RowTypeConstraint.from_fields(
-        [(field.name, _field_python_type(field)) for field in schema]
-    )
+    """Returns the element type of rows with these columns.
+
+    Raises:
+        UnknownType: rows don't support a column's type.
+    """
+    fields = []
+    for field in schema:
+        try:
+            fields.append((field.name, _find_python_type_of_field(field)))
+        except UnknownType as error:
+            raise UnknownType(f"the column {field.name!r} {error}") from None
+    return RowTypeConstraint.from_fields(fields)
 
 
 _Fields: TypeAlias = Sequence[tuple[str, Any]]
 
 
-def _row_fields(declared: Any) -> _Fields | None:
+def _list_row_fields(declared: Any) -> _Fields | None:
     """Returns the names and types of a row's fields; None if the type is not a row."""
     is_row = isinstance(declared, RowTypeConstraint)
     named = declared.user_type if is_row else declared
     if is_row and not any(isinstance(hint, str) for hint in named.__annotations__.values()):
         return declared._fields
-    # Resolve the annotations, because Beam doesn't, and in many modules they are strings.
+    # Resolve annotations that are strings, because Beam doesn't resolve them.
     return list(get_type_hints(named).items()) if match_is_named_tuple(named) else None
 
 
@@ -133,47 +141,47 @@ def _make_arrow_schema(declared_fields: _Fields) -> pa.StructType:
     fields = []
     for name, declared in declared_fields:
         try:
-            fields.append(_arrow_field(name, declared))
+            fields.append(_make_arrow_field(name, declared))
         except UnknownType as error:
             raise UnknownType(f"the column {name!r} {error}") from None
     return pa.struct(fields)
 
 
-def _arrow_field(name: str, declared: Any) -> pa.Field:
+def _make_arrow_field(name: str, declared: Any) -> pa.Field:
     """Returns the column for a Python type."""
     hint = convert_to_beam_type(declared)
     nullable = typehints.is_nullable(hint)
     if nullable:
         hint = typehints.get_concrete_type_from_nullable(hint)
-    return pa.field(name, _arrow_type(hint), nullable)
+    return pa.field(name, _make_arrow_type(hint), nullable)
 
 
-def _arrow_type(hint: Any) -> pa.DataType:
+def _make_arrow_type(hint: Any) -> pa.DataType:
     known = _ARROW_OF_PYTHON.get(hint) if isinstance(hint, type) else None
     if known is not None:
         return known
-    fields = _row_fields(hint)
+    fields = _list_row_fields(hint)
     if fields is not None:
         return _make_arrow_schema(fields)
     if isinstance(hint, typehints.SequenceTypeConstraint):
-        return pa.list_(_arrow_field("element", hint.inner_type))
+        return pa.list_(_make_arrow_field("element", hint.inner_type))
     if isinstance(
         hint, typehints.DictHint.DictConstraint | typehints.MappingHint.MappingTypeConstraint
     ):
-        values = _arrow_field("value", hint.value_type)
-        return pa.map_(_arrow_type(convert_to_beam_type(hint.key_type)), values)
+        values = _make_arrow_field("value", hint.value_type)
+        return pa.map_(_make_arrow_type(convert_to_beam_type(hint.key_type)), values)
     raise UnknownType(
         f"has the type {hint}, which Spark doesn't support: declare the columns by"
         " schema=, as a NamedTuple or a pyarrow.Schema"
     )
 
 
-def _field_python_type(field: pa.Field) -> Any:
-    python = _python_type(field.type)
+def _find_python_type_of_field(field: pa.Field) -> Any:
+    python = _make_python_type(field.type)
     return typehints.Optional[python] if field.nullable else python
 
 
-def _python_type(arrow: pa.DataType) -> Any:
+def _make_python_type(arrow: pa.DataType) -> Any:
     if pa.types.is_integer(arrow):
         return int
     if pa.types.is_floating(arrow):
@@ -183,36 +191,41 @@ def _python_type(arrow: pa.DataType) -> Any:
     if pa.types.is_struct(arrow):
         return make_row_type(pa.schema(list(arrow)))
     if pa.types.is_map(arrow):
-        return typehints.Mapping[_python_type(arrow.key_type), _field_python_type(arrow.item_field)]
+        return typehints.Mapping[
+            _make_python_type(arrow.key_type), _find_python_type_of_field(arrow.item_field)
+        ]
     if pa.types.is_list(arrow):
-        return typehints.Sequence[_field_python_type(arrow.value_field)]
-    return next(python for python, known in _ARROW_OF_PYTHON.items() if known == arrow)
+        return typehints.Sequence[_find_python_type_of_field(arrow.value_field)]
+    for python, known in _ARROW_OF_PYTHON.items():
+        if known == arrow:
+            return python
+    raise UnknownType(f"has the Arrow type {arrow}, which rows don't support")
 
 
-def _spark_field(field: pa.Field) -> dict[str, Any]:
+def _make_spark_field(field: pa.Field) -> dict[str, Any]:
     try:
-        told = _spark_type(field.type)
+        told = _make_spark_type(field.type)
     except UnknownType as error:
         raise UnknownType(f"the column {field.name!r} {error}") from None
     return {"name": field.name, "type": told, "nullable": field.nullable, "metadata": {}}
 
 
-def _spark_type(arrow: pa.DataType) -> Any:
+def _make_spark_type(arrow: pa.DataType) -> Any:
     if pa.types.is_decimal(arrow):
         return f"decimal({arrow.precision},{arrow.scale})"
     if pa.types.is_struct(arrow):
-        return {"type": "struct", "fields": [_spark_field(field) for field in arrow]}
+        return {"type": "struct", "fields": [_make_spark_field(field) for field in arrow]}
     if pa.types.is_map(arrow):
         return {
             "type": "map",
-            "keyType": _spark_type(arrow.key_type),
-            "valueType": _spark_type(arrow.item_type),
+            "keyType": _make_spark_type(arrow.key_type),
+            "valueType": _make_spark_type(arrow.item_type),
             "valueContainsNull": arrow.item_field.nullable,
         }
     if pa.types.is_list(arrow):
         return {
             "type": "array",
-            "elementType": _spark_type(arrow.value_type),
+            "elementType": _make_spark_type(arrow.value_type),
             "containsNull": arrow.value_field.nullable,
         }
     known = _SPARK_OF_ARROW.get(arrow)
@@ -221,14 +234,14 @@ def _spark_type(arrow: pa.DataType) -> Any:
     return known
 
 
-def _arrow_field_of_spark(field: Mapping[str, Any]) -> pa.Field:
+def _convert_spark_field(field: Mapping[str, Any]) -> pa.Field:
     try:
-        return pa.field(field["name"], _arrow_type_of_spark(field["type"]), field["nullable"])
+        return pa.field(field["name"], _convert_spark_type(field["type"]), field["nullable"])
     except UnknownType as error:
         raise UnknownType(f"the column {field['name']!r} {error}") from None
 
 
-def _arrow_type_of_spark(told: Any) -> pa.DataType:
+def _convert_spark_type(told: Any) -> pa.DataType:
     if isinstance(told, str):
         found = _DECIMAL.fullmatch(told)
         if found:
@@ -241,16 +254,16 @@ def _arrow_type_of_spark(told: Any) -> pa.DataType:
             )
         return arrow
     if told["type"] == "struct":
-        return pa.struct([_arrow_field_of_spark(field) for field in told["fields"]])
+        return pa.struct([_convert_spark_field(field) for field in told["fields"]])
     if told["type"] == "array":
         return pa.list_(
-            pa.field("element", _arrow_type_of_spark(told["elementType"]), told["containsNull"])
+            pa.field("element", _convert_spark_type(told["elementType"]), told["containsNull"])
         )
     if told["type"] == "map":
         values = pa.field(
-            "value", _arrow_type_of_spark(told["valueType"]), told["valueContainsNull"]
+            "value", _convert_spark_type(told["valueType"]), told["valueContainsNull"]
         )
-        return pa.map_(_arrow_type_of_spark(told["keyType"]), values)
+        return pa.map_(_convert_spark_type(told["keyType"]), values)
     raise UnknownType(
         "has a user-defined type, which rows don't support: exclude the column by columns="
     )

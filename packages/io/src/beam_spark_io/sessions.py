@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def find_session() -> SparkSession | None:
-    """Returns a session of this process: the session of the calling thread, or any other; None if none
+    """Returns a Spark session of this process, preferably of the calling thread; None if no session
     exists.
 
     The function imports nothing. If PySpark isn't imported yet, no session exists.

@@ -13,7 +13,7 @@ from apache_beam.typehints.native_type_compatibility import match_is_named_tuple
 from beam_runner_planner.table_specs import InvalidTableSpec, StreamSource
 
 from beam_spark_io import primitives
-from beam_spark_io.declared import dataframe_columns, declared_columns, select_columns
+from beam_spark_io.declared import list_dataframe_columns, list_declared_columns, select_columns
 from beam_spark_io.rows import RowsAtTimes, RowsOfBatches
 from beam_spark_io.schemas import convert_arrow_to_spark, make_row_type
 from beam_spark_io.spark.frames import read_stream_frame
@@ -68,7 +68,7 @@ class ReadStreamFromSpark(PTransform):
         poll_seconds: float = 1.0,
     ) -> None:
         super().__init__()
-        declared = None if schema is None else declared_columns(schema)
+        declared = None if schema is None else list_declared_columns(schema)
         if declared is not None and timestamp and timestamp not in declared.names:
             raise InvalidTableSpec(f"the timestamp column {timestamp!r} is missing from schema")
         source = StreamSource(
@@ -83,7 +83,7 @@ class ReadStreamFromSpark(PTransform):
             poll=round(1000 * poll_seconds),
         )
         if declared is None:
-            declared = dataframe_columns(lambda session: read_stream_frame(session, source))
+            declared = list_dataframe_columns(lambda session: read_stream_frame(session, source))
             if declared is not None:
                 source = attrs.evolve(source, schema=convert_arrow_to_spark(declared))
         self._source = source

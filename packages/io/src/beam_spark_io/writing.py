@@ -16,7 +16,7 @@ from beam_runner_planner.table_specs import InvalidTableSpec, TableTarget
 
 from beam_spark_io import primitives
 from beam_spark_io.rows import BatchesOfRows
-from beam_spark_io.schemas import convert_arrow_to_spark, declared_arrow_schema
+from beam_spark_io.schemas import convert_arrow_to_spark, make_declared_arrow_schema
 
 
 class WriteToSpark(PTransform):
@@ -68,12 +68,14 @@ class WriteToSpark(PTransform):
         self._schema = schema
 
     def expand(self, rows: pvalue.PCollection) -> pvalue.PCollection:
-        """Returns a PCollection with the target's name, which appears after the write."""
+        """Returns a PCollection with one element, the target's name, which is emitted after the write is complete."""
         if not rows.is_bounded:
             raise InvalidTableSpec(
                 f"{self.label} can't write an unbounded PCollection: write bounded rows"
             )
-        columns = declared_arrow_schema(rows.element_type if self._schema is None else self._schema)
+        columns = make_declared_arrow_schema(
+            rows.element_type if self._schema is None else self._schema
+        )
         if columns is None:
             raise InvalidTableSpec(
                 f"{self.label} can't derive the columns from the element type"
@@ -89,7 +91,7 @@ class WriteToSpark(PTransform):
         if not rows.windowing.is_default():
             rows = rows | "Global" >> beam.WindowInto(GlobalWindows())
         batches = rows | "Batches" >> beam.ParDo(BatchesOfRows(columns)).with_output_types(bytes)
-        # A write without rows must create the target, too.
+        # Add an empty batch, so that a write without rows creates the target, too.
         empty = encode_batch(pa.RecordBatch.from_pylist([], columns))
         none = (
             rows.pipeline

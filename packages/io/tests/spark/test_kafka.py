@@ -41,7 +41,7 @@ def test_kafka_check_without_response_reports_reason_of_each_broker(nobody: str)
         pytest.fail("the topic is read")
 
 
-def test_kafka_check_leaves_options_it_does_not_know_to_spark(nobody: str) -> None:
+def test_kafka_check_ignores_sources_that_are_not_kafka(nobody: str) -> None:
     for source in (at(""), at(nobody, "other")):
         with pytest.raises(LookupError), explain_kafka_failures(source):
             raise LookupError(

@@ -15,7 +15,7 @@ def checkpoint(folder: Path, names: list[str]) -> Path:
     return folder
 
 
-def test_stream_position_survives_encoding(tmp_path: Path) -> None:
+def test_encoded_stream_position_round_trips(tmp_path: Path) -> None:
     names = ["metadata", "offsets/3", "commits/3", "sources/0/0"]
     folder = checkpoint(tmp_path / "one", [*names, "offsets/.3.crc"])
     position = StreamPosition.read_checkpoint(folder)
@@ -25,13 +25,13 @@ def test_stream_position_survives_encoding(tmp_path: Path) -> None:
     assert sorted(position.files) == sorted(names)
 
 
-def test_stream_position_without_data_is_beginning(tmp_path: Path) -> None:
+def test_empty_stream_position_starts_at_the_beginning(tmp_path: Path) -> None:
     assert StreamPosition.from_bytes(b"") == StreamPosition()
     StreamPosition().write_checkpoint(tmp_path / "new")
     assert StreamPosition.read_checkpoint(tmp_path / "new") == StreamPosition()
 
 
-def test_stream_positions_that_are_equal_encode_equally() -> None:
+def test_equal_stream_positions_have_equal_encodings() -> None:
     one = StreamPosition({"a": b"1", "b": b"2"})
     assert one.to_bytes() == StreamPosition({"b": b"2", "a": b"1"}).to_bytes()
 

@@ -1,1 +1,1 @@
-"""Server side of Spark's tables and streams."""
+"""Server side of reads and writes of Spark tables and streams."""

@@ -1,8 +1,7 @@
-"""Tables of Spark's catalog that are files in a folder: the location of the files, and updates of the
-catalog.
+"""Writes to tables of Spark's catalog whose data is files in a folder.
 
-Rows reach the folder as they reach any other folder (`publishing`), exactly once. A table is
-refused if Spark's own INSERT would do more than writing files.
+The runner adds files to the table's folder exactly once (`publishing`), and then updates the
+catalog. It refuses tables for which Spark's INSERT would do more than writing files.
 """
 
 from __future__ import annotations
@@ -32,24 +31,26 @@ def find_table_files(session: SparkSession, target: TableTarget) -> TableTarget 
     Raises:
         InvalidTableSpec: the table can't be written exactly once.
     """
-    catalog, name = _session_catalog(session), _table_identifier(session, target)
+    catalog, name = _get_session_catalog(session), _make_table_identifier(session, target)
     if not catalog.tableExists(name):
         return None
     table = catalog.getTableMetadata(name)
+    pairs = _iterate_scala_collection(table.storage().properties())
+    properties = {str(pair._1()): str(pair._2()) for pair in pairs}
     files = attrs.evolve(
         target,
         table="",
-        format=_file_format(target, table),
-        path=_location_path(session, table.location()),
+        format=_find_file_format(target, table),
+        path=_parse_location_path(session, table.location()),
         partition_by=tuple(_iterate_scala_collection(table.partitionColumnNames())),
-        options={**dict(_iterate_scala_map(table.storage().properties())), **target.options},
+        options={**properties, **target.options},
     )
     if target.partition_by and target.partition_by != files.partition_by:
         there = ", ".join(files.partition_by) or "no columns"
         raise InvalidTableSpec(f"{target.name} is partitioned by {there}: leave out partition_by")
     _check_columns(target, table.schema().json())
     for partition in _list_partitions(session, name) if files.partition_by else ():
-        place = _location_path(session, partition.location())
+        place = _parse_location_path(session, partition.location())
         if not place.startswith(f"{files.path.rstrip('/')}/"):
             raise InvalidTableSpec(
                 f"a partition of {target.name} is in {place}, outside of the table's"
@@ -59,14 +60,15 @@ def find_table_files(session: SparkSession, target: TableTarget) -> TableTarget 
 
 
 def plan_new_table_files(session: SparkSession, target: TableTarget) -> TableTarget:
-    """Returns the files of a table that doesn't exist yet as the target of a write, next to the
-    table's location.
+    """Returns the folder for the files of a new table, which is next to the table's future
+    location.
 
     Raises:
         InvalidTableSpec: the location is in use.
     """
-    place = _location_path(
-        session, _session_catalog(session).defaultTablePath(_table_identifier(session, target))
+    place = _parse_location_path(
+        session,
+        _get_session_catalog(session).defaultTablePath(_make_table_identifier(session, target)),
     )
     usual = attrs.evolve(target, table="", format=target.format or _USUAL_FORMAT, path=place)
     if has_files(session, usual):
@@ -79,7 +81,7 @@ def plan_new_table_files(session: SparkSession, target: TableTarget) -> TableTar
 
 
 def create_table_files(session: SparkSession, target: TableTarget) -> TableTarget:
-    """Returns the files of the table, which is created if it doesn't exist.
+    """Returns the files of the table. Creates the table if it doesn't exist.
 
     Raises:
         InvalidTableSpec: another table with this name was created meanwhile.
@@ -94,7 +96,9 @@ def create_table_files(session: SparkSession, target: TableTarget) -> TableTarge
 
 
 def match_table_columns(session: SparkSession, target: TableTarget, frame: DataFrame) -> DataFrame:
-    """Returns rows with the columns of an existing table, in its order and with the types of its files."""
+    """Converts rows to the columns of an existing table, in the table's order and with the table's
+    types.
+    """
     spelt = {name.lower(): name for name in frame.columns}
     names = session.table(target.table).columns
     return frame.select(*(frame[quote_column(spelt[name.lower()])].alias(name) for name in names))
@@ -106,12 +110,12 @@ def refresh_catalog(session: SparkSession, target: TableTarget, files: TableTarg
         session.catalog.recoverPartitions(target.table)
     session.catalog.refreshTable(target.table)
     java: Any = session.sparkContext._jvm
-    table = _session_catalog(session).getTableMetadata(_table_identifier(session, target))
+    table = _get_session_catalog(session).getTableMetadata(_make_table_identifier(session, target))
     commands = java.org.apache.spark.sql.execution.command.CommandUtils
     commands.updateTableStats(session._jsparkSession, table)
 
 
-def _table_identifier(session: SparkSession, target: TableTarget) -> Any:
+def _make_table_identifier(session: SparkSession, target: TableTarget) -> Any:
     """Returns the identifier of a table in Spark's catalog.
 
     Raises:
@@ -133,28 +137,30 @@ def _table_identifier(session: SparkSession, target: TableTarget) -> Any:
             f"{target.name} isn't the name of a table; expected NAME or DATABASE.NAME,"
             f" and the catalog {parts[0]} must exist"
         )
-    if not named and _session_catalog(session).isTempView(name):
+    if not named and _get_session_catalog(session).isTempView(name):
         raise InvalidTableSpec(f"{target.name} is a view; expected a table")
     java: Any = session.sparkContext._jvm
     database = java.scala.Option.apply(parts[0] if len(parts) > 1 else None)
     return java.org.apache.spark.sql.catalyst.TableIdentifier(parts[-1], database)
 
 
-def _file_format(target: TableTarget, table: Any) -> str:
+def _find_file_format(target: TableTarget, table: Any) -> str:
     if table.tableType().name() == "VIEW":
         raise InvalidTableSpec(f"{target.name} is a view; expected a table")
     provider = table.provider()
     told = str(provider.get()).lower() if provider.isDefined() else "hive"
     if told not in FILE_FORMATS:
         raise InvalidTableSpec(
-            f"{target.name} is a table of {told}; the runner can write only tables of"
-            f" {', '.join(sorted(FILE_FORMATS))}"
+            f"{target.name} has the format {told}; the runner can write only tables in the formats "
+            f"{', '.join(sorted(FILE_FORMATS))}"
         )
     if target.format and target.format != told:
-        raise InvalidTableSpec(f"{target.name} is an existing table of {told}: omit the format")
+        raise InvalidTableSpec(
+            f"{target.name} already exists with the format {told}: omit the argument format"
+        )
     if table.bucketSpec().isDefined():
         raise InvalidTableSpec(
-            f"{target.name} has buckets; only Spark's INSERT can write such a table"
+            f"{target.name} has buckets, and only Spark's INSERT can write to a table with buckets"
         )
     return told
 
@@ -189,15 +195,15 @@ def _check_columns(target: TableTarget, schema: str) -> None:
 def _list_partitions(session: SparkSession, name: Any) -> Iterator[Any]:
     java: Any = session.sparkContext._jvm
     return _iterate_scala_collection(
-        _session_catalog(session).listPartitions(name, java.scala.Option.empty())
+        _get_session_catalog(session).listPartitions(name, java.scala.Option.empty())
     )
 
 
-def _session_catalog(session: SparkSession) -> Any:
+def _get_session_catalog(session: SparkSession) -> Any:
     return session._jsparkSession.sessionState().catalog()
 
 
-def _location_path(session: SparkSession, location: Any) -> str:
+def _parse_location_path(session: SparkSession, location: Any) -> str:
     java: Any = session.sparkContext._jvm
     return str(java.org.apache.hadoop.fs.Path(location).toString())
 
@@ -207,9 +213,3 @@ def _iterate_scala_collection(scala: Any) -> Iterator[Any]:
     left = scala.iterator()
     while left.hasNext():
         yield left.next()
-
-
-def _iterate_scala_map(scala: Any) -> Iterator[tuple[str, str]]:
-    """Yields the entries of a Scala map."""
-    for pair in _iterate_scala_collection(scala):
-        yield str(pair._1()), str(pair._2())

@@ -1,10 +1,10 @@
 """Exactly-once writes of rows to a database table.
 
-Each of Spark's tasks writes with its own connection and transaction. A task that is killed after
-its commit writes its rows again. So tasks write to a staging table, and mark each row with its
-input partition and its attempt. The rows of an attempt appear together, so the writer can select
-one complete attempt. Then one transaction copies these rows and adds a row to `WRITES`. The key of
-that row is unique, so the transaction can succeed only once.
+Each Spark task writes in a separate transaction. If a task is killed after its commit, Spark runs
+it again, and the rows are written twice. So tasks write to a staging table, and mark each row with
+its input partition and its attempt. The rows of an attempt appear together, so the writer can
+select one complete attempt. Then one transaction copies these rows and adds a row to `WRITES`. The
+key of that row is unique, so the transaction can succeed only once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from beam_runner_planner.table_specs import InvalidTableSpec, TableTarget
 
-from beam_spark_io.spark.reasons import failure_reason
+from beam_spark_io.spark.reasons import find_failure_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,10 +40,10 @@ class DatabaseError(RuntimeError):
     """Raised if a database refuses an operation; the text contains the database's message."""
 
 
-def staging_table_name(target: TableTarget, writer: str) -> str:
+def make_staging_table_name(target: TableTarget, writer: str) -> str:
     """Returns the name of the staging table of a writer's attempt, short enough for all databases."""
     number = hashlib.sha256(writer.encode()).hexdigest()[:16]
-    return _sibling_table_name(target.dbtable, f"{_STAGING}{number}")
+    return _make_sibling_table_name(target.dbtable, f"{_STAGING}{number}")
 
 
 def table_exists(session: SparkSession, target: TableTarget) -> bool:
@@ -64,7 +64,7 @@ def check_writable(session: SparkSession, target: TableTarget, columns: Sequence
                 f"Can't write {target.name} exactly once: its database has no transactions"
             )
         if _table_exists(session, connection, target):
-            _target_column_names(session, target, columns)
+            _list_target_column_names(session, target, columns)
 
 
 def stage_rows(session: SparkSession, target: TableTarget, table: str, frame: DataFrame) -> None:
@@ -104,51 +104,53 @@ def publish_rows(
     with _open_connection(session, target) as connection:
         if not _table_exists(session, connection, target):
             _write_frame(session.createDataFrame([], schema), target, "append")
-        writes = _sibling_table_name(target.dbtable, WRITES)
+        writes = _make_sibling_table_name(target.dbtable, WRITES)
         if not _table_exists(session, connection, target.with_table(writes)):
             _execute(
                 connection, f"CREATE TABLE {writes} ({_KEY} VARCHAR(255) NOT NULL PRIMARY KEY)"
             )
-        # This query uses another connection, which must not find the table locked.
-        copy = _copy_statement(session, target, schema.fieldNames(), table)
+        # Build the statement before the transaction starts: it reads the table's columns over another
+        # connection, which the transaction would block.
+        copy = _make_copy_statement(session, target, schema.fieldNames(), table)
         connection.setAutoCommit(False)
         if not _has_rows(connection, f"SELECT 1 FROM {writes} WHERE {_KEY} = '{table}'"):
-            # A concurrent writer of the same write waits here, and then fails.
+            # A concurrent attempt at the same write waits here, and then fails.
             _execute(connection, f"INSERT INTO {writes} VALUES ('{table}')")
             if target.mode == "overwrite":
                 _execute(connection, f"DELETE FROM {target.dbtable}")
             _execute(connection, copy)
-        # Check for a cancel here: databases don't notice one, and a user whose job was cancelled
-        # may start it again.
+        # Check for a cancellation before the commit: the database doesn't detect it, and the user
+        # can have started the job again.
         go_on()
         connection.commit()
         connection.setAutoCommit(True)
         try:
             _drop_table(session, connection, target.with_table(table))
         except DatabaseError as error:
-            # A task that Spark has abandoned may still hold the table.
+            # A task that Spark has given up can still lock the table.
             _LOGGER.warning("Can't remove a temporary table: %s", error)
 
 
-def _copy_statement(
+def _make_copy_statement(
     session: SparkSession, target: TableTarget, columns: Sequence[str], table: str
 ) -> str:
     """Returns the SQL statement that copies rows from a staging table to the target: for each
     partition, the rows of one attempt.
     """
-    dialect = _spark_sql_package(session).jdbc.JdbcDialects.get(target.option("url"))
+    dialect = _get_spark_sql_package(session).jdbc.JdbcDialects.get(target.option("url"))
     quoted = dialect.quoteIdentifier
-    into = ", ".join(map(quoted, _target_column_names(session, target, columns)))
+    into = ", ".join(map(quoted, _list_target_column_names(session, target, columns)))
     those = ", ".join(f"s.{quoted(name)}" for name in columns)
     share, attempt = quoted(SHARE), quoted(ATTEMPT)
     return (
         f"INSERT INTO {target.dbtable} ({into}) SELECT {those} FROM {table} s JOIN"
-        f" (SELECT {share} AS share_number, MIN({attempt}) AS counts FROM {table} GROUP BY {share}) w"
+        f" (SELECT {share} AS share_number, MIN({attempt}) AS counts FROM {table} GROUP BY "
+        f"{share}) w"
         f" ON s.{share} = w.share_number AND s.{attempt} = w.counts"
     )
 
 
-def _target_column_names(
+def _list_target_column_names(
     session: SparkSession, target: TableTarget, columns: Sequence[str]
 ) -> tuple[str, ...]:
     """Returns the columns in the target table's spelling, because Spark ignores case."""
@@ -171,8 +173,8 @@ def _write_frame(frame: DataFrame, target: TableTarget, mode: str) -> None:
 @contextlib.contextmanager
 def _open_connection(session: SparkSession, target: TableTarget) -> Iterator[Any]:
     """Yields a connection to the database, opened in the same way as Spark opens it."""
-    dialect = _spark_sql_package(session).jdbc.JdbcDialects.get(target.option("url"))
-    connection = dialect.createConnectionFactory(_jdbc_options(session, target)).apply(-1)
+    dialect = _get_spark_sql_package(session).jdbc.JdbcDialects.get(target.option("url"))
+    connection = dialect.createConnectionFactory(_make_jdbc_options(session, target)).apply(-1)
     try:
         yield connection
     except BaseException:
@@ -186,20 +188,20 @@ def _open_connection(session: SparkSession, target: TableTarget) -> Iterator[Any
 
 
 def _table_exists(session: SparkSession, connection: Any, target: TableTarget) -> bool:
-    utilities = _spark_sql_package(session).execution.datasources.jdbc.JdbcUtils
-    return bool(utilities.tableExists(connection, _jdbc_options(session, target)))
+    utilities = _get_spark_sql_package(session).execution.datasources.jdbc.JdbcUtils
+    return bool(utilities.tableExists(connection, _make_jdbc_options(session, target)))
 
 
-def _jdbc_options(session: SparkSession, target: TableTarget) -> Any:
+def _make_jdbc_options(session: SparkSession, target: TableTarget) -> Any:
     java: Any = session.sparkContext._jvm
     options = java.java.util.HashMap()
     for name, value in target.options.items():
         options.put(name, value)
     scala = java.PythonUtils.toScalaMap(options)
-    return _spark_sql_package(session).execution.datasources.jdbc.JdbcOptionsInWrite(scala)
+    return _get_spark_sql_package(session).execution.datasources.jdbc.JdbcOptionsInWrite(scala)
 
 
-def _spark_sql_package(session: SparkSession) -> Any:
+def _get_spark_sql_package(session: SparkSession) -> Any:
     java: Any = session.sparkContext._jvm
     return java.org.apache.spark.sql
 
@@ -226,12 +228,14 @@ def _open_statement(connection: Any, text: str) -> Iterator[Any]:
     try:
         yield statement
     except Exception as error:
-        raise DatabaseError(f"{failure_reason(error)} (at: {text[:_SHOWN]})") from error
+        raise DatabaseError(
+            f"{find_failure_reason(error)} (in the statement: {text[:_SHOWN]})"
+        ) from error
     finally:
         statement.close()
 
 
-def _sibling_table_name(table: str, name: str) -> str:
+def _make_sibling_table_name(table: str, name: str) -> str:
     """Returns the name of a table in the same schema."""
     schema, dot, _ = table.rpartition(".")
     return f"{schema}{dot}{name}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _BY_SCHEMA = frozenset({"csv", "json", "text"})
-"""Formats without types, which need the schema from the user."""
+"""Formats without column types, for which the user must give the schema."""
 _ALIKE = {
     **dict.fromkeys(("byte", "short", "integer", "long"), "an integer"),
     **dict.fromkeys(("float", "double"), "a floating point number"),
@@ -24,7 +24,7 @@ def read_frame(session: SparkSession, source: TableSource) -> DataFrame:
     """Returns the DataFrame of a source, with the selected columns.
 
     Raises:
-        InvalidTableSpec: its columns differ from the declared ones.
+        InvalidTableSpec: The columns of the table differ from the declared columns.
         Exception: any error of Spark.
     """
     return _select_wanted_columns(_read_whole_source(session, source), source)
@@ -34,7 +34,7 @@ def read_stream_frame(session: SparkSession, source: StreamSource) -> DataFrame:
     """Returns the streaming DataFrame of a source, with the selected columns.
 
     Raises:
-        InvalidTableSpec: its columns differ from the declared ones, or the timestamp column doesn't
+        InvalidTableSpec: The columns of the table differ from the declared columns, or the timestamp column doesn't
             exist.
         Exception: any error of Spark.
     """
@@ -57,7 +57,7 @@ def read_stream_frame(session: SparkSession, source: StreamSource) -> DataFrame:
     if found != "timestamp":
         raise InvalidTableSpec(
             f"the timestamp column {source.timestamp!r} of {source.name} has the Spark"
-            f" type {_type_name(found)}; expected timestamp"
+            f" type {_format_type_name(found)}; expected timestamp"
         )
     return frame
 
@@ -80,7 +80,7 @@ def _select_wanted_columns(frame: DataFrame, source: TableSource) -> DataFrame:
         frame = frame.where(source.where)
     wanted = source.columns or tuple(field["name"] for field in declared)
     if wanted:
-        missing = _missing_columns(wanted, frame)
+        missing = _find_missing_columns(wanted, frame)
         if missing:
             raise InvalidTableSpec(
                 f"the column {missing[0]!r} is missing from {source.name}, which has"
@@ -93,15 +93,14 @@ def _select_wanted_columns(frame: DataFrame, source: TableSource) -> DataFrame:
         if name in types and not _is_same_python_type(types[name], found):
             raise InvalidTableSpec(
                 f"the column {name!r} of {source.name} has the Spark type"
-                f" {_type_name(found)}, but is declared as {_type_name(types[name])}"
+                f" {_format_type_name(found)}, but is declared as {_format_type_name(types[name])}"
             )
     return frame
 
 
 def _read_whole_source(session: SparkSession, source: TableSource) -> DataFrame:
     if source.sql:
-        # Spark would execute a command at once, with its side effects. This parser accepts queries
-        # only.
+        # This parser accepts only queries. Spark would execute a command immediately, with its side effects.
         session._jsparkSession.sessionState().sqlParser().parseQuery(source.sql)
         return session.sql(source.sql)
     reader = session.read.options(**source.options)
@@ -120,26 +119,26 @@ def _read_whole_source(session: SparkSession, source: TableSource) -> DataFrame:
     return reader.load(source.path) if source.path else reader.load()
 
 
-def _missing_columns(wanted: tuple[str, ...], frame: DataFrame) -> list[str]:
+def _find_missing_columns(wanted: tuple[str, ...], frame: DataFrame) -> list[str]:
     # Spark ignores case in names by default.
     known = {name.lower() for name in frame.columns}
     return [name for name in wanted if name.lower() not in known]
 
 
 def _is_same_python_type(declared: Any, found: Any) -> bool:
-    """Returns whether values of both types are the same in Python."""
+    """Returns whether values of these two Spark types are the same in Python."""
     if isinstance(declared, str) or isinstance(found, str):
-        return _type_kind(declared) == _type_kind(found)
+        return _find_type_kind(declared) == _find_type_kind(found)
     if declared["type"] != found["type"]:
         return False
-    ours, theirs = list(_nested_types(declared)), list(_nested_types(found))
+    ours, theirs = list(_iterate_nested_types(declared)), list(_iterate_nested_types(found))
     return len(ours) == len(theirs) and all(
         one == other and _is_same_python_type(a, b)
         for (one, a), (other, b) in zip(ours, theirs, strict=True)
     )
 
 
-def _nested_types(told: Any) -> Iterator[tuple[str, Any]]:
+def _iterate_nested_types(told: Any) -> Iterator[tuple[str, Any]]:
     """Returns the names and types of the parts of a nested type."""
     if told["type"] == "struct":
         for field in told["fields"]:
@@ -149,7 +148,7 @@ def _nested_types(told: Any) -> Iterator[tuple[str, Any]]:
             yield part, told[part]
 
 
-def _type_kind(told: Any) -> str:
+def _find_type_kind(told: Any) -> str:
     if not isinstance(told, str):
         return str(told["type"])
     name = told.partition("(")[0]
@@ -158,5 +157,5 @@ def _type_kind(told: Any) -> str:
     return _ALIKE.get(name, name)
 
 
-def _type_name(told: Any) -> str:
+def _format_type_name(told: Any) -> str:
     return told if isinstance(told, str) else str(told["type"])

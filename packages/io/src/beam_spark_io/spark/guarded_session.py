@@ -1,4 +1,4 @@
-"""A Spark session for queries of clients: its SQL can't call Java methods, however the query spells the function."""
+"""Spark session for queries from clients, in which SQL functions that call arbitrary Java methods are removed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def guard_session(session: SparkSession) -> SparkSession:
     """Returns a copy of a session, with its views and settings, but without the functions in
     `REFLECTION`.
 
-    The copy takes a few milliseconds. The text of a query doesn't show all functions that it calls:
-    ``IDENTIFIER('ref' || 'lect')`` is a function's name, too.
+    The copy takes a few milliseconds. A check of the query's text would not be enough, because a
+    query can compute the name of a function: ``IDENTIFIER('ref' || 'lect')``.
     """
     context: Any = session.sparkContext
     copy = session._jsparkSession.cloneSession()
     functions = copy.sessionState().functionRegistry()
     known = functions.listFunction()
-    # One call returns all names, some hundreds of the form system.builtin.abs.
+    # One call returns the names of all functions: several hundred, such as system.builtin.abs.
     for number, name in enumerate(known.mkString("\n").split("\n")):
         if name.rpartition(".")[2].strip("`").lower() in REFLECTION:
             functions.dropFunction(known.apply(number))

@@ -17,7 +17,8 @@ _NO_TOPIC = ("UnknownTopicOrPartition", "does not host this topic-partition")
 
 @contextlib.contextmanager
 def explain_kafka_failures(source: TableSource, *, is_first_read: bool = True) -> Iterator[None]:
-    """Checks a Kafka source while Spark reads it; does nothing for other sources.
+    """Converts Spark's errors about a Kafka source, within a ``with`` block, to clear errors. Does
+    nothing for other sources.
 
     Args:
         source: the source of the read.
@@ -25,7 +26,7 @@ def explain_kafka_failures(source: TableSource, *, is_first_read: bool = True) -
             A running stream tolerates an outage.
 
     Raises:
-        InvalidTableSpec: no broker answers at any of the addresses, or the topic doesn't exist.
+        InvalidTableSpec: no broker responds at any of the addresses, or the topic doesn't exist.
     """
     if source.format.lower() != _KAFKA:
         yield
@@ -46,7 +47,7 @@ def explain_kafka_failures(source: TableSource, *, is_first_read: bool = True) -
 def _check_any_broker_answers(addresses: str) -> None:
     reasons = []
     for address in filter(None, map(str.strip, addresses.split(","))):
-        if (reason := _connection_problem(address)) is None:
+        if (reason := _find_connection_problem(address)) is None:
             return
         reasons.append(f"{address}: {reason}")
     if reasons:
@@ -55,7 +56,7 @@ def _check_any_broker_answers(addresses: str) -> None:
         )
 
 
-def _connection_problem(address: str) -> str | None:
+def _find_connection_problem(address: str) -> str | None:
     try:
         place = urlsplit(f"//{address}")
         host, port = place.hostname, place.port

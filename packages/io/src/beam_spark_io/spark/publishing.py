@@ -1,4 +1,5 @@
-"""Exactly-once publication of written files into a table, despite retries of any step.
+"""Exactly-once publication of staged files: moves them to a table's folder. Each step can be
+retried.
 
 The files were written to a staging folder that Spark ignores, and the job has recorded their names.
 Each file is moved by its name. If a file is missing in the staging folder and exists in the table,
@@ -45,7 +46,7 @@ class MissingStagedFile(RuntimeError):
 
 
 def has_files(session: SparkSession, target: TableTarget) -> bool:
-    """Returns whether the target has files already, or is a file."""
+    """Returns whether the target folder already contains files, or is itself a file."""
     system, root = _open_file_system(session, target.path)
     if not system.exists(root):
         return False
@@ -66,7 +67,7 @@ def discard_staged_files(session: SparkSession, folder: str) -> None:
 
 
 def publish_files(session: SparkSession, target: TableTarget, staged: StagedTableFiles) -> None:
-    """Moves written files to their target, and skips files that an earlier attempt has moved.
+    """Moves written files to the target folder, and skips files that an earlier attempt has moved.
 
     Raises:
         MissingStagedFile: another process has removed a written file.
@@ -77,12 +78,15 @@ def publish_files(session: SparkSession, target: TableTarget, staged: StagedTabl
         ours = frozenset(staged.files)
         for name in _list_files(system, root):
             if name not in ours and not name.startswith(STAGING):
-                system.delete(_hadoop_path(session, root, name), False)
+                system.delete(_make_hadoop_path(session, root, name), False)
     for name in staged.files:
         _move_file(
-            session, system, _hadoop_path(session, source, name), _hadoop_path(session, root, name)
+            session,
+            system,
+            _make_hadoop_path(session, source, name),
+            _make_hadoop_path(session, root, name),
         )
-    system.create(_hadoop_path(session, root, "_SUCCESS"), True).close()
+    system.create(_make_hadoop_path(session, root, "_SUCCESS"), True).close()
     waiting = source.getParent()
     assert waiting.getName().startswith(STAGING)
     system.delete(waiting, True)
@@ -103,13 +107,13 @@ def _move_file(session: SparkSession, system: Any, source: Any, target: Any) -> 
 
 
 def _open_file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
-    """Returns the file system of a path, and the path."""
+    """Returns Hadoop's file system and Hadoop's path object for a path."""
     java: Any = session.sparkContext._jvm
     root = java.org.apache.hadoop.fs.Path(path)
     return root.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()), root
 
 
-def _hadoop_path(session: SparkSession, root: Any, name: str) -> Any:
+def _make_hadoop_path(session: SparkSession, root: Any, name: str) -> Any:
     java: Any = session.sparkContext._jvm
     return java.org.apache.hadoop.fs.Path(root, name)
 

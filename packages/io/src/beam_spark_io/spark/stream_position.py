@@ -1,8 +1,9 @@
-"""The position of a stream: the checkpoint files of a Spark query, as one element.
+"""Position of a Spark stream: the checkpoint files of a Structured Streaming query, encoded as one
+element.
 
-With the element, any attempt can continue the stream in a new folder. Checkpoint logs grow, so the
-element holds only the files that a continued query reads: the last two batches, and the source's
-files from the last complete one on.
+An attempt at a bundle writes these files to a new folder, from which a query continues. Checkpoint
+logs grow, so the element contains only the files that a continued query reads: the last two
+batches, and the log files of the source from the last compacted file on.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class StreamPosition:
             for path in sorted(folder.rglob("*"))
             if path.is_file() and not path.name.startswith(".")
         }
-        dropped = set(_unused_checkpoint_files(found))
+        dropped = set(_list_unused_checkpoint_files(found))
         return cls({name: path.read_bytes() for name, path in found.items() if name not in dropped})
 
     @classmethod
@@ -66,7 +67,7 @@ class StreamPosition:
             path.write_bytes(content)
 
 
-def _unused_checkpoint_files(names: Mapping[str, Path]) -> Iterator[str]:
+def _list_unused_checkpoint_files(names: Mapping[str, Path]) -> Iterator[str]:
     """Returns the checkpoint files that a continued query doesn't read."""
     logs: dict[str, dict[int, list[str]]] = {}
     for name in names:

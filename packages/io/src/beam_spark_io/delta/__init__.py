@@ -1,0 +1,1 @@
+"""Delta tables: the sink, its data files, and bounded reads."""

@@ -1,0 +1,1 @@
+"""Iceberg tables: the sink and bounded reads."""

@@ -1,0 +1,1 @@
+"""Transforms for Kafka that use librdkafka's Python client: `ReadFromKafka` and `WriteToKafka`."""

@@ -1,0 +1,1 @@
+"""Message queues that are read with acknowledgements."""

@@ -1,0 +1,1 @@
+"""Databases: rows that are written exactly once."""

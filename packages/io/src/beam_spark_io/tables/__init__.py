@@ -1,0 +1,1 @@
+"""Code that the transforms for Delta and Iceberg tables share."""

@@ -1,0 +1,109 @@
+"""Tests of commits to Kafka against a double of the client: two committers, and refused marks.
+
+Tests of a real broker are in `tests/sinks`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import pytest
+from fake_transactions import Broker, TopicPartition
+
+from beam_spark_io.exactly_once.committing import CommitBatches
+from beam_spark_io.exactly_once.protocols import CommitConflict, CommitId, SinkUnavailable
+from beam_spark_io.kafka.sink import KafkaCommitter, KafkaRecord, KafkaSink
+
+FIRST = CommitId("run", 0, 1, b"1")
+SECOND = CommitId("run", 0, 2, b"2")
+EARLIER = (
+    b"\x80\x05\x95\x94\x00\x00\x00\x00\x00\x00\x00\x8c\x18beam_spark_io.kafka.sink\x94\x8c\x0bKafkaRecord"
+    b"\x94\x93\x94)\x81\x94}\x94(\x8c\x05value\x94C\x05value\x94\x8c\x03key\x94C\x03key\x94\x8c\x07headers"
+    b"\x94\x8c\x04name\x94C\x06header\x94\x86\x94\x85\x94\x8c\x05topic\x94h\x0e\x8c\tpartition\x94K\x03"
+    b"\x8c\ttimestamp\x94K\x05ub."
+)
+"""Pickled record with its state as a dictionary, as jobs of earlier versions have stored it."""
+ONE, TWO = [(b"key", b"one")], [(b"key", b"two")]
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    broker = Broker()
+    monkeypatch.setitem(sys.modules, "confluent_kafka", broker.create_module())
+    return broker
+
+
+def make_committer() -> KafkaCommitter:
+    sink = KafkaSink({"bootstrap.servers": "broker:9092"}, "topic", 1)
+    return sink.create_committer("run", 0)
+
+
+def test_pickled_record_is_equal_and_small() -> None:
+    record = KafkaRecord(b"value", b"key", (("name", b"header"),), "topic", 3, 5)
+    data = pickle.dumps(record, pickle.HIGHEST_PROTOCOL)
+    assert pickle.loads(data) == record
+    assert b"timestamp" not in data
+
+
+def test_record_of_an_earlier_version_is_unpickled() -> None:
+    assert pickle.loads(EARLIER) == KafkaRecord(
+        b"value", b"key", (("name", b"header"),), "topic", 3, 5
+    )
+
+
+def test_repeated_kafka_commits_write_records_once(broker: Broker) -> None:
+    for _ in range(2):
+        assert make_committer().commit(FIRST, ONE) == 1
+    make_committer().commit(SECOND, TWO)
+    make_committer().commit(FIRST, ONE)
+    assert broker.values == [b"one", b"two"]
+
+
+def test_suspended_kafka_committer_that_continues_writes_no_records(broker: Broker) -> None:
+    frozen = make_committer()
+    other = make_committer()
+    other.commit(FIRST, ONE)
+    with pytest.raises(SinkUnavailable, match="fenced"):
+        frozen.commit(FIRST, ONE)
+    other.commit(SECOND, TWO)
+    assert broker.values == [b"one", b"two"]
+
+
+def test_kafka_committer_suspended_before_end_of_transaction_writes_no_records(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen = make_committer()
+    commit = frozen._producer.commit_transaction
+
+    def commit_after_another(seconds: float) -> None:
+        make_committer().commit(FIRST, ONE)
+        commit(seconds)
+
+    monkeypatch.setattr(frozen._producer, "commit_transaction", commit_after_another)
+    with pytest.raises(SinkUnavailable, match="fenced"):
+        frozen.commit(FIRST, ONE)
+    make_committer().commit(FIRST, ONE)
+    assert broker.values == [b"one"]
+
+
+def test_kafka_commit_with_old_state_or_lost_commit_mark_is_refused(broker: Broker) -> None:
+    make_committer().commit(FIRST, ONE)
+    make_committer().commit(SECOND, TWO)
+    with pytest.raises(CommitConflict, match="other elements"):
+        make_committer().commit(CommitId("run", 0, 2, b"other"), ONE)
+    broker.offsets["beam-run-0"] = TopicPartition("topic", 0)
+    with pytest.raises(CommitConflict, match="marks are lost"):
+        make_committer().commit(CommitId("run", 0, 3, b"3"), ONE)
+    assert broker.values == [b"one", b"two"]
+
+
+def test_kafka_committer_continues_after_another_process_used_its_shard(broker: Broker) -> None:
+    """The first process has committed 1, and another one 2, before the first process gets 3."""
+    sink = KafkaSink({"bootstrap.servers": "broker:9092"}, "topic", 1)
+    first = CommitBatches(sink, None)
+    first.setup()
+    first._commit(FIRST, ONE)
+    make_committer().commit(SECOND, TWO)
+    first._commit(CommitId("run", 0, 3, b"3"), [(b"key", b"three")])
+    assert broker.values == [b"one", b"two", b"three"]
