@@ -1,4 +1,4 @@
-"""The release check reports missing and additional files of a distribution."""
+"""Tests that the release check reports missing and additional files of a distribution."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NEEDED = (
         ),
     ],
 )
-def test_release_wheel_and_sdist_are_compared_with_the_source(
+def test_release_check_compares_wheel_and_sdist_with_the_source(
     tmp_path: Path, without: tuple[str, ...], in_wheel: tuple[str, ...], expected: list[str]
 ) -> None:
     for name in (*NEEDED, "src/names/__pycache__/a.pyc"):

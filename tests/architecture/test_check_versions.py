@@ -1,4 +1,4 @@
-"""The version check finds missing names and wrong calls in sources without an import."""
+"""Tests that the version check finds missing names and wrong calls in sources without an import."""
 
 from __future__ import annotations
 

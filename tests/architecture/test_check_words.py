@@ -43,7 +43,7 @@ class Reader:
 
 def tell(): ...
 
-def test_reader_at_end_returns_nothing():
+def test_kafka_reader_at_the_end_returns_no_records():
     """Explains the test."""
 '''
 
@@ -57,21 +57,21 @@ def rules_for(kind: str, text: str) -> set[str]:
     return {rule.name for rule in rules if kind in rule.kinds and rule.pattern.search(text)}
 
 
-def test_python_source_yields_each_kind_of_text() -> None:
+def test_words_linter_reads_each_kind_of_text_in_python_sources() -> None:
     assert texts("docstring") == ["The module.", "A reader."]
     assert texts("function") == ["Explains the test.", "Returns the offset of X."]
     assert texts("paragraph") == ["Its second paragraph."]
     assert texts("comment") == ["The first line and the second one."]
     assert texts("error") == ["{} is closed: open the file again"]
     assert texts("log") == ["can't read %s"]
-    assert texts("test") == ["test_reader_at_end_returns_nothing"]
+    assert texts("test") == ["test_kafka_reader_at_the_end_returns_no_records"]
 
 
-def test_method_tell_of_a_file_class_is_exempt() -> None:
+def test_words_linter_accepts_the_method_tell_of_a_file_class() -> None:
     assert texts("name") == ["Reader", "tell", "read"]
 
 
-def test_markdown_page_yields_paragraphs_items_and_cells_without_code() -> None:
+def test_words_linter_reads_paragraphs_items_and_cells_of_markdown_without_code() -> None:
     page = "# Title\nA line\nof [text](told.md).\n\n- One `told`\n  item\n- two 1. * x\n\n| a | b |\n|---|---|\n| c | d |\n\n```sh\ntold\n```\nEnd <!-- told -->\n"
     found = [(text.line, text.text) for text in extract_markdown_texts(page)]
     assert [text for _, text in found] == [
@@ -101,7 +101,7 @@ def test_markdown_page_yields_paragraphs_items_and_cells_without_code() -> None:
         ("commit", "Moves a page", "subject-not-imperative"),
     ],
 )
-def test_rule_finds_its_pattern(kind: str, text: str, rule: str) -> None:
+def test_words_linter_rule_finds_its_pattern(kind: str, text: str, rule: str) -> None:
     assert rule in rules_for(kind, text)
 
 
@@ -112,13 +112,13 @@ def test_rule_finds_its_pattern(kind: str, text: str, rule: str) -> None:
         ("function", "Returns the elapsed time in seconds."),
         ("function", "Whether the job has finished."),
         ("name", "report_progress"),
-        ("test", "test_assigned_standby_task_takes_no_lane"),
+        ("test", "test_standby_task_with_assigned_lane_gets_no_second_lane"),
         ("error", "Can't read {}: {}"),
         ("commit", "Add a linter of the words that people read"),
         ("commit", "Process the timers of a drained job"),
     ],
 )
-def test_plain_text_breaks_no_rule(kind: str, text: str) -> None:
+def test_words_linter_accepts_plain_text(kind: str, text: str) -> None:
     assert rules_for(kind, text) == set()
 
 
@@ -140,13 +140,13 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_first_write_records_the_current_numbers(project: Path) -> None:
+def test_words_linter_first_write_records_the_current_numbers(project: Path) -> None:
     assert main([], project) == 1
     assert main(["--write"], project) == 0
     assert parse_allowed_counts((project / ALLOWED).read_text()) == {"documents": (1, 0)}
 
 
-def test_more_findings_than_recorded_fail_and_are_not_recorded(
+def test_words_linter_with_more_findings_than_recorded_fails(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["--write"], project)
@@ -156,7 +156,7 @@ def test_more_findings_than_recorded_fail_and_are_not_recorded(
     assert parse_allowed_counts((project / ALLOWED).read_text()) == {"documents": (1, 0)}
 
 
-def test_fewer_findings_pass_and_write_lowers_the_number(
+def test_words_linter_with_fewer_findings_passes_and_lowers_the_number(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["--write"], project)
@@ -167,14 +167,14 @@ def test_fewer_findings_pass_and_write_lowers_the_number(
     assert parse_allowed_counts((project / ALLOWED).read_text()) == {}
 
 
-def test_area_without_record_may_have_no_finding(project: Path) -> None:
+def test_words_linter_accepts_no_finding_in_an_area_without_a_record(project: Path) -> None:
     main(["--write"], project)
     (project / "docs/adr").mkdir(parents=True)
     (project / "docs/adr/0001.md").write_text("Nobody reads that.\n")
     assert main(["--write"], project) == 1
 
 
-def test_subjects_are_checked_from_the_commit_after_the_linter(project: Path) -> None:
+def test_words_linter_checks_commit_subjects_after_its_introduction(project: Path) -> None:
     main(["--write"], project)
     assert main([], project) == 0
     git(project, "commit", "-q", "--allow-empty", "-m", "Linter: check")
@@ -183,7 +183,7 @@ def test_subjects_are_checked_from_the_commit_after_the_linter(project: Path) ->
     assert main([], project) == 1
 
 
-def test_figures_give_the_share_of_a_thousand_words() -> None:
+def test_words_linter_reports_findings_per_thousand_words() -> None:
     area = AreaFindings(words=500, findings={"fail": ["a"], "count": ["b"]})
     assert (
         list(check_words.describe_area_counts({"documents": area}))[-1]
@@ -191,7 +191,7 @@ def test_figures_give_the_share_of_a_thousand_words() -> None:
     )
 
 
-def test_every_rule_is_complete() -> None:
+def test_words_linter_rules_are_unique_and_complete() -> None:
     rules = parse_rules(RULES.read_text("utf-8"))
     assert len({rule.name for rule in rules}) == len(rules) > 20
     assert all(isinstance(rule, WordRule) and rule.mode in {"fail", "count"} for rule in rules)

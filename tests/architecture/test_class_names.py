@@ -1,4 +1,4 @@
-"""The class name check finds a name of two classes."""
+"""Tests that the class name check reports a name of two classes."""
 
 from __future__ import annotations
 

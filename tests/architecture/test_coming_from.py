@@ -1,4 +1,4 @@
-"""Each option that docs/how-to/coming-from.md presents as an option of the runner exists."""
+"""Tests that each runner option in docs/how-to/coming-from.md exists."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 MOST_WORDS = 1500
 GENERATED = {
-    "docs/reference/capabilities.md",
     "docs/reference/options.md",
     "docs/reference/shutdown.md",
 }
@@ -50,7 +49,7 @@ OTHER_FLAGS = {
         "--job-token-file",
     ),  # beam-runner-web
     # Spark, Beam, the relay, kubectl
-    *("--py-files", "--test-pipeline-options", "--tls-ca", "--from-literal"),
+    *("--py-files", "--deploy-mode", "--test-pipeline-options", "--tls-ca", "--from-literal"),
 }
 _LINK = re.compile(
     r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"|^```\{image\} (\S+)", re.M
@@ -93,11 +92,11 @@ def broken(page: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_page_links_to_existing_files_and_headings(page: Path) -> None:
+def test_documentation_page_links_to_existing_files_and_headings(page: Path) -> None:
     assert list(broken(page)) == []
 
 
-def test_broken_links_and_pictures_are_found(tmp_path: Path) -> None:
+def test_link_check_finds_broken_links_and_pictures(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         '# A `b` c\n[x](#a-b-c) [y](#d) [z](gone.md) <img src="gone.png"> `[c](code.md)`\n'
@@ -106,13 +105,13 @@ def test_broken_links_and_pictures_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_page_has_at_most_1500_words(page: Path) -> None:
+def test_documentation_page_has_at_most_1500_words(page: Path) -> None:
     words = sum(len(text.text.split()) for text in extract_markdown_texts(page.read_text("utf-8")))
     assert words <= MOST_WORDS or name_of(page) in GENERATED
 
 
 @pytest.mark.parametrize("folder", INDEXED)
-def test_folder_has_an_index_of_all_its_pages(folder: str) -> None:
+def test_docs_folder_has_an_index_of_all_its_pages(folder: str) -> None:
     index = DOCS / folder / "README.md"
     listed = {(index.parent / target.partition("#")[0]).resolve() for target in targets(index)}
     pages = set((DOCS / folder).glob("*.md")) - {index, DOCS / folder / "template.md"}
@@ -139,7 +138,7 @@ def test_options_in_documents_are_in_the_reference(folder: str) -> None:
     } == {}
 
 
-def test_unknown_options_are_found() -> None:
+def test_option_check_finds_unknown_options() -> None:
     text = "`--state-dir`, --stat-dir=x, --beam_spark_x, `BEAM_RUNNER_X`, --streaming, --py-files"
     found = unknown_options(text, "| `--state-dir DIR` |")
     assert found == {"--stat-dir", "--beam_spark_x", "BEAM_RUNNER_X"}
@@ -153,15 +152,13 @@ def test_site_navigation_has_every_page() -> None:
     assert {page for page in DOCS.rglob("*.md") if page.parent.name != "site"} - resolved == set()
 
 
-def test_page_of_import_contracts_is_current() -> None:
+def test_import_contracts_page_is_current() -> None:
     assert contract_page.PAGE.read_text("utf-8") == contract_page.render_page(), (
         contract_page.COMMAND
     )
 
 
-def test_missing_files_of_the_site_are_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_site_check_finds_missing_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check_site.main(tmp_path) == 1
     page = tmp_path / "a.html"
     page.write_text(

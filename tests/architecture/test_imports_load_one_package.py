@@ -1,4 +1,4 @@
-"""An import of a package or folder of modules loads no other module. Only imports of modules load modules."""
+"""Tests that the import of a package loads no other module, so that only imports of modules load modules."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A test breaks every rule between the layers on purpose: the session that checks the rule must fail
-and name the module.
+"""Tests that break every rule between the layers: the check of the rule must fail and name the module.
 
 All violations that one command must find are planted together, each in a separate module.
 """
@@ -22,20 +21,20 @@ MODEL = "packages/model/src/beam_runner_model/planted{}.py"
 BUNDLES = "packages/runtime/src/beam_runner_runtime/bundles/planted{}.py"
 CLIENT = "packages/executor/src/beam_spark_executor/client/planted{}.py"
 DATA = "packages/data/src/beam_runner_data/rows/planted{}.py"
-DRIVER = "packages/runtime/src/beam_runner_runtime/driver/planted{}.py"
+DRIVER = "packages/driver/src/beam_runner_driver/planted{}.py"
+EMBEDDED = "packages/embedded/src/beam_runner_embedded/planted{}.py"
 EXECUTOR = "packages/executor/src/beam_spark_executor/planted{}.py"
 JOBSERVICES = "packages/jobservices/src/beam_runner_jobservices/planted{}.py"
 JOBSERVICES_WIRE = "packages/jobservices/src/beam_runner_jobservices/wire/planted{}.py"
 PROCESSES = "packages/runtime/src/beam_runner_runtime/processes/planted{}.py"
 PLANNER = "packages/planner/src/beam_runner_planner/planted{}.py"
-RUNTIME = "packages/runtime/src/beam_runner_runtime/driver/planted{}.py"
+RUNTIME = "packages/runtime/src/beam_runner_runtime/channel/planted{}.py"
 SECTIONS = "packages/runtime/src/beam_runner_runtime/sections/planted{}.py"
 SERVER = "packages/server/src/beam_runner_server/planted{}.py"
 STORAGE = "packages/storage/src/beam_runner_storage/journal/planted{}.py"
 URNS = "packages/urns/src/beam_runner_urns/planted{}.py"
 WEB = "packages/web/src/beam_runner_web/planted{}.py"
 WORKER = "packages/worker/src/beam_runner_worker/planted{}.py"
-WORKER_EMBEDDED = "packages/worker/src/beam_runner_worker/embedded/planted{}.py"
 WORKER_TESTS = "packages/worker/tests/planted{}.py"
 
 
@@ -58,6 +57,17 @@ def planted_import(file: str, code: str) -> Plant:
     package = file.split("/")[3]
     root = code.split()[1].partition(".")[0]
     return Plant(file, code, "planted{}:5: " + f"`{code}`: {package} may not import `{root}`")
+
+
+def forbidden_import(file: str, imported: str, *, layer: str = "", named: str = "") -> Plant:
+    """Returns an import from a higher layer.
+
+    Args:
+        layer: layer that the message names; by default the package.
+        named: imported layer that the message names; by default the imported module.
+    """
+    message = f"{layer or file.split('/')[3]} is not allowed to import {named or imported}"
+    return Plant(file, f"import {imported}", message)
 
 
 LAYERS = [
@@ -90,47 +100,21 @@ LAYERS = [
     planted_import(URNS, "import re"),
     planted_import(URNS, "from typing import Final"),
     planted_import(URNS, "import attrs"),
-    Plant(
-        URNS,
-        "import beam_runner_engine",
-        "beam_runner_urns is not allowed to import beam_runner_engine",
-    ),
-    Plant(
-        WORKER,
-        "import beam_runner_engine",
-        "beam_runner_worker is not allowed to import beam_runner_engine",
-    ),
+    forbidden_import(URNS, "beam_runner_engine"),
+    forbidden_import(WORKER, "beam_runner_engine"),
     planted_import(WORKER, "from beam_runner_engine.keyed import cells"),
     planted_import(MODEL, "import socket"),
     planted_import(RUNTIME, "import beam_runner_jobservices"),
     planted_import(SERVER, "import pyspark"),
     planted_import(STORAGE, "import pyarrow"),
     planted_import(PLANNER, "import beam_runner_worker"),
-    Plant(
-        ENGINE,
-        "import beam_runner_worker",
-        "beam_runner_engine is not allowed to import beam_runner_worker",
-    ),
+    forbidden_import(ENGINE, "beam_runner_worker"),
     planted_import(JOBSERVICES, "import beam_runner_worker"),
-    Plant(
-        WORKER,
-        "import beam_spark_executor",
-        "beam_runner_worker is not allowed to import beam_spark_executor",
-    ),
-    Plant(
-        MODEL,
-        "import beam_runner_engine.keyed",
-        "beam_runner_model is not allowed to import beam_runner_engine",
-    ),
-    Plant(
-        WORKER_EMBEDDED,
-        "import beam_runner_worker.fnapi",
-        "beam_runner_worker.embedded is not allowed to import beam_runner_worker.fnapi",
-    ),
-    Plant(
-        JOBSERVICES_WIRE,
-        "import beam_runner_jobservices.registry",
-        "beam_runner_jobservices.wire is not allowed to import beam_runner_jobservices.registry",
+    forbidden_import(WORKER, "beam_spark_executor"),
+    forbidden_import(MODEL, "beam_runner_engine.keyed", named="beam_runner_engine"),
+    forbidden_import(EMBEDDED, "beam_runner_worker.fnapi"),
+    forbidden_import(
+        JOBSERVICES_WIRE, "beam_runner_jobservices.registry", layer="beam_runner_jobservices.wire"
     ),
     planted_import(JOBSERVICES, "import pyspark"),
     planted_import(JOBSERVICES, "from pyspark.sql import SparkSession"),
@@ -138,26 +122,10 @@ LAYERS = [
     planted_import(WORKER, "import pyarrow"),
     planted_import(EXECUTOR, "import beam_runner_web"),
     planted_import(EXECUTOR, "import requests"),
-    Plant(
-        CLIENT,
-        "import pyspark",
-        "beam_spark_executor.client is not allowed to import pyspark",
-    ),
-    Plant(
-        CLIENT,
-        "import beam_runner_server",
-        "beam_spark_executor.client is not allowed to import beam_runner_server",
-    ),
-    Plant(
-        DATA,
-        "import beam_runner_runtime.driver",
-        "beam_runner_data is not allowed to import beam_runner_runtime",
-    ),
-    Plant(
-        DRIVER,
-        "import beam_spark_executor.spark",
-        "beam_runner_runtime is not allowed to import beam_spark_executor",
-    ),
+    forbidden_import(CLIENT, "pyspark", layer="beam_spark_executor.client"),
+    forbidden_import(CLIENT, "beam_runner_server", layer="beam_spark_executor.client"),
+    forbidden_import(DATA, "beam_runner_driver"),
+    forbidden_import(DRIVER, "beam_spark_executor.spark", named="beam_spark_executor"),
     planted_import(PROCESSES, "import pyspark"),
     Plant(
         EXECUTOR,
@@ -165,6 +133,7 @@ LAYERS = [
         "beam_spark_executor.planted{} -> pyspark (l.5)",
     ),
     Plant(BUNDLES, "X = 1", "- beam_runner_runtime.bundles.planted{}"),
+    Plant(DRIVER, "X = 1", "- beam_runner_driver.planted{}"),
     Plant(SECTIONS, "X = 1", "- beam_runner_runtime.sections.planted{}"),
     Plant(PLANNER, "X = 1", "- beam_runner_planner.planted{}"),
     Plant(JOBSERVICES, "X = 1", "- beam_runner_jobservices.planted{}"),
@@ -172,11 +141,7 @@ LAYERS = [
     planted_import(WEB, "import grpc"),
     planted_import(WEB, "import apache_beam"),
     planted_import(WEB, "from beam_runner_urns import metrics"),
-    Plant(
-        WEB,
-        "import beam_spark_executor",
-        "beam_runner_web is not allowed to import beam_spark_executor",
-    ),
+    forbidden_import(WEB, "beam_spark_executor"),
 ]
 
 LINT = [
@@ -271,7 +236,7 @@ def planted(pristine: Path, folder: Path, plants: list[Plant], session: str) -> 
     [("layers", LAYERS), ("lint", SIZES), ("lint", TESTS)],
     ids=("layers", "sizes", "tests"),
 )
-def test_planted_layer_violations_are_reported(
+def test_layer_check_reports_planted_violations(
     pristine: Path, tmp_path: Path, session: str, plants: list[Plant]
 ) -> None:
     text = planted(pristine, tmp_path, plants, session)
@@ -279,14 +244,14 @@ def test_planted_layer_violations_are_reported(
     assert [words for words in named if words not in text] == [], text
 
 
-def test_planted_style_violations_are_reported(pristine: Path, tmp_path: Path) -> None:
+def test_style_check_reports_planted_violations(pristine: Path, tmp_path: Path) -> None:
     text = planted(pristine, tmp_path, LINT, "lint")
     said = dict(re.findall(r"planted(\d+)\.py:\d+:\d+: (.*?)(?= packages/|$)", text))
     missed = [p for number, p in enumerate(LINT) if p.named not in said.get(str(number), "")]
     assert missed == [], text
 
 
-def test_undeclared_dependency_is_reported(repository: Repository) -> None:
+def test_dependency_check_reports_an_undeclared_dependency(repository: Repository) -> None:
     repository.edit("packages/worker/pyproject.toml", '    "grpcio>=1.71",\n', "")
     repository.write(WORKER.format(0), HEAD + "import grpc\n")
     outcome = repository.nox("layers")
@@ -294,7 +259,7 @@ def test_undeclared_dependency_is_reported(repository: Repository) -> None:
     assert "`grpcio` is not declared in packages/worker/pyproject.toml" in outcome.text
 
 
-def test_forbidden_dependency_declaration_is_reported(repository: Repository) -> None:
+def test_dependency_check_reports_a_forbidden_declaration(repository: Repository) -> None:
     pyproject = "packages/engine/pyproject.toml"
     repository.edit(pyproject, '"attrs>=23.2"', '"attrs>=23.2", "grpcio>=1.66"')
     outcome = repository.nox("layers")
@@ -316,7 +281,7 @@ def test_forbidden_dependency_declaration_is_reported(repository: Repository) ->
         ),
     ],
 )
-def test_dynamic_import_is_found_by_the_purity_check(
+def test_purity_check_reports_a_dynamic_import(
     repository: Repository, file: str, package: str, module: str
 ) -> None:
     sources = [str(one) for one in sorted(repository.root.glob("packages/*/src"))]

@@ -1,4 +1,4 @@
-"""The listings of public names contain exactly the names that other packages use."""
+"""Tests that the listings of public names contain exactly the names that other packages use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tools.api_listing import format_listing, parse_listing
-from tools.public_api import find_listing_problems, packages_without_release_notes
+from tools.public_api import find_listing_problems, find_packages_without_release_notes
 
 ROOT = Path(__file__).parents[2]
 LOWER = "packages/model/src/beam_runner_model"
@@ -136,12 +136,12 @@ def test_api_listing_that_differs_from_use_is_reported(
     )
 
 
-def test_private_names_may_be_used_by_tests(root: Path) -> None:
+def test_api_listing_accepts_private_names_used_by_tests(root: Path) -> None:
     put(root, "packages/engine/tests/test_run.py", "from beam_runner_model._secret import KEY\n")
     assert list(find_listing_problems(root)) == []
 
 
-def test_front_module_exports_each_listed_name(root: Path) -> None:
+def test_package_exports_each_listed_public_name(root: Path) -> None:
     lazy = (
         "from typing import TYPE_CHECKING\n\n"
         "if TYPE_CHECKING:\n    from beam_runner_model.times import LIMIT, later\n\n"
@@ -160,11 +160,11 @@ def test_api_listing_changed_without_release_notes_is_refused(root: Path) -> Non
     identity = ("-c", "user.name=A", "-c", "user.email=a@example.com")
     for command in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "Begin")):
         subprocess.run(["git", "-C", str(root), *command], check=True)
-    assert list(packages_without_release_notes(root, "HEAD")) == []
+    assert list(find_packages_without_release_notes(root, "HEAD")) == []
     put(root, LISTING, "[beam_runner_model.times]\n")
-    (said,) = packages_without_release_notes(root, "HEAD")
+    (said,) = find_packages_without_release_notes(root, "HEAD")
     assert f"{LISTING} has changed since HEAD" in said
     put(root, "packages/engine/changes/+other.added.md", "Of another package.\n")
-    assert list(packages_without_release_notes(root, "HEAD")) == [said]
+    assert list(find_packages_without_release_notes(root, "HEAD")) == [said]
     put(root, "packages/model/changes/+times.removed.md", "`Wait` is gone.\n")
-    assert list(packages_without_release_notes(root, "HEAD")) == []
+    assert list(find_packages_without_release_notes(root, "HEAD")) == []

@@ -1,4 +1,4 @@
-"""Packages exchange records: web and jobservices apply no regular expression to the text of another package."""
+"""Tests that packages exchange records: web and jobservices apply no regular expression to texts of other packages."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _imports_re(node: ast.AST) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module in ("re", "regex")
 
 
-def test_module_with_regular_expressions_has_a_listed_reason() -> None:
+def test_module_that_imports_re_has_a_listed_reason() -> None:
     assert users_of_regular_expressions(ROOT / "packages") == REASONS.keys()
 
 
 @pytest.mark.parametrize("line", ["import re", "import json, re", "from re import match"])
-def test_planted_import_of_re_is_found(tmp_path: Path, line: str) -> None:
+def test_regular_expression_check_reports_a_planted_import_of_re(tmp_path: Path, line: str) -> None:
     for package in ("jobservices", "web"):
         (tmp_path / package / "src" / f"beam_runner_{package}").mkdir(parents=True)
     planted = tmp_path / "web" / "src" / "beam_runner_web" / "causes.py"

@@ -1,4 +1,4 @@
-"""Sessions build and run no more than they need."""
+"""Tests that nox sessions build and run only the parts that they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds on siblings that contradict the packages are named, and the oldest release within them is found."""
+"""Tests of the version bounds between the packages: contradictions are named, and the oldest matching release is found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def put(root: Path, name: str, version: str, *needed: str, more: str = "") -> No
     )
 
 
-def test_sibling_bounds_of_this_repository_agree() -> None:
+def test_version_bounds_between_packages_of_this_repository_agree() -> None:
     assert list(find_metadata_problems(ROOT)) == []
 
 
@@ -42,7 +42,7 @@ def test_sibling_bounds_of_this_repository_agree() -> None:
         ("model>=0.2,<1", "allows versions from 0.3 on, which may be incompatible"),
     ],
 )
-def test_sibling_bounds_outside_its_version_are_refused(
+def test_version_bounds_that_exclude_the_version_of_a_package_are_refused(
     tmp_path: Path, bound: str, said: str
 ) -> None:
     put(tmp_path, "model", "0.2.1")
@@ -52,7 +52,7 @@ def test_sibling_bounds_outside_its_version_are_refused(
     assert said in found
 
 
-def test_sibling_bounds_of_an_extra_are_compared(tmp_path: Path) -> None:
+def test_version_bounds_of_an_extra_are_compared(tmp_path: Path) -> None:
     put(tmp_path, "model", "0.2.1")
     extra = '[project.optional-dependencies]\nmore = ["beam-runner-model>=0.1,<0.2"]\n'
     put(tmp_path, "engine", "0.2.0", more=extra)
@@ -114,13 +114,13 @@ def test_oldest_release_within_all_bounds_is_selected(released: Path) -> None:
     assert find_oldest_releases(released, "engine") == {"urns": "urns-v0.2.10"}
 
 
-def test_sibling_without_an_older_release_is_left_out(released: Path) -> None:
+def test_package_without_an_older_release_is_omitted(released: Path) -> None:
     assert find_oldest_releases(released, "urns") == {}
     put(released, "urns", "0.2.9")
     assert find_oldest_releases(released, "engine") == {}
 
 
-def test_release_is_unpacked_with_its_original_files(released: Path, tmp_path: Path) -> None:
+def test_older_release_is_unpacked_with_its_original_files(released: Path, tmp_path: Path) -> None:
     folder = unpack_release(released, "urns", "urns-v0.2.9", tmp_path / "unpacked")
     assert 'version = "0.2.9"' in (folder / "pyproject.toml").read_text()
     assert (folder / "LICENSE").exists()

@@ -1,4 +1,4 @@
-"""Sessions that run side by side: all of them run, and each that fails is named."""
+"""Tests of parallel nox sessions: all sessions run, and each failed session is named."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tools import side_by_side
-from tools.side_by_side import EndedSession
+from tools.side_by_side import EndedSession, SessionQueue
 
 
 @pytest.mark.parametrize(("failing", "code"), [((), 0), (("b",), 1)])
-def test_parallel_sessions_all_run_and_failures_are_reported(
+def test_parallel_nox_sessions_all_run_and_failures_are_reported(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     failing: tuple[str, ...],
@@ -34,7 +34,14 @@ def test_parallel_sessions_all_run_and_failures_are_reported(
     ]
 
 
-def test_parallel_session_is_run_by_nox_and_its_output_is_stored(
+def test_nox_session_that_waits_runs_together_with_a_session_that_computes() -> None:
+    queue = SessionQueue(["a", "waits", "b", "waits, too"], {"waits", "waits, too"})
+    waiting, computing = queue.take_names(waiting=True), queue.take_names(waiting=False)
+    assert [next(waiting), next(computing)] == ["waits", "a"]
+    assert [next(waiting), next(waiting), next(computing, None)] == ["waits, too", "b", None]
+
+
+def test_parallel_nox_session_output_is_stored(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ended = side_by_side.run_session("no_such_session", {"NOX_SCRIPT_MODE": "none"})

@@ -1,6 +1,4 @@
-"""The worker, the job services and the server start their threads in one module each, which documents
-their shutdown.
-"""
+"""Tests that the worker, the job services and the server start their threads in one module each."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ def starts(source: str) -> Iterator[int]:
                 yield node.lineno
 
 
-def test_thread_starts_only_in_listed_modules() -> None:
+def test_threads_start_only_in_listed_modules() -> None:
     found = {
         f"{path.relative_to(folder)}:{line}"
         for folder in SOURCES
@@ -61,5 +59,5 @@ def test_thread_starts_only_in_listed_modules() -> None:
         "with ThreadPoolExecutor(2) as pool:\n    pass",
     ],
 )
-def test_planted_thread_start_is_found(source: str) -> None:
+def test_thread_check_reports_a_planted_thread_start(source: str) -> None:
     assert len(list(starts(source))) == 1

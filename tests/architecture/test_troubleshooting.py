@@ -1,4 +1,4 @@
-"""Each message in docs/how-to/troubleshooting.md exists in the sources."""
+"""Tests that each message in docs/how-to/troubleshooting.md exists in the sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tested version pairs are the ends of the declared ranges, and updates of the tables retain other rows."""
+"""Tests that the tested version pairs are the ends of the declared ranges, and that table updates retain other rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from packaging.requirements import Requirement
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tools.nox_support import read_project_table
-from tools.version_cells import CELLS, VersionCell, lowest_versions
-from tools.version_tables import NOT_RUN, client_rows, outcome_cell, replace_row
+from tools.version_cells import CELLS, VersionCell, find_lowest_versions
+from tools.version_tables import NOT_RUN, format_outcome_cell, make_client_rows, replace_row
 
 PAGE = """# Page
 
@@ -38,7 +38,7 @@ def junit(folder: Path, cases: dict[str, str]) -> Path:
 
 
 @pytest.mark.parametrize(("name", "attribute"), [("apache-beam", "beam"), ("pyspark", "pyspark")])
-def test_version_cells_are_the_ends_of_the_ranges(name: str, attribute: str) -> None:
+def test_tested_versions_are_the_ends_of_the_supported_ranges(name: str, attribute: str) -> None:
     needed = map(Requirement, read_project_table("executor")["dependencies"])
     (allowed,) = (one.specifier for one in needed if one.name == name)
     versions = {tuple(map(int, getattr(cell, attribute).split("."))) for cell in CELLS}
@@ -48,15 +48,15 @@ def test_version_cells_are_the_ends_of_the_ranges(name: str, attribute: str) -> 
         assert allowed.contains(f"{major}.{minor + step}.99") is is_in
 
 
-def test_version_cells_pair_each_end_with_each_end_of_the_others() -> None:
+def test_tested_version_pairs_combine_each_end_with_each_end_of_the_others() -> None:
     for one, other in (("pyspark", "beam"), ("pyspark", "python"), ("beam", "python")):
         pairs = {(getattr(cell, one), getattr(cell, other)) for cell in CELLS}
         ones, others = zip(*pairs, strict=True)
         assert pairs == {(a, b) for a in set(ones) for b in set(others)}
 
 
-def test_lowest_version_cell_is_the_oldest_pair() -> None:
-    found = lowest_versions()
+def test_lowest_tested_version_pair_has_the_oldest_versions() -> None:
+    found = find_lowest_versions()
     (cell,) = (cell for cell in CELLS if cell.lowest)
     assert found["pyspark"].startswith(cell.pyspark) and found["apache-beam"] == cell.beam
     assert found["protobuf"] == "5.26.1"
@@ -82,13 +82,16 @@ def test_version_table_row_that_did_not_run_is_unchanged(tmp_path: Path) -> None
 
 
 def test_version_table_cell_that_did_not_run_is_not_a_pass(tmp_path: Path) -> None:
-    assert outcome_cell(tmp_path / "nothing.xml") == NOT_RUN
-    assert outcome_cell(junit(tmp_path, {"a": "skipped"})) == NOT_RUN
-    assert outcome_cell(junit(tmp_path, {"a": "", "b": "skipped"})) == "1"
-    assert outcome_cell(junit(tmp_path, {"a": "", "b": "failure", "c": "error"})) == "**1 of 3**"
+    assert format_outcome_cell(tmp_path / "nothing.xml") == NOT_RUN
+    assert format_outcome_cell(junit(tmp_path, {"a": "skipped"})) == NOT_RUN
+    assert format_outcome_cell(junit(tmp_path, {"a": "", "b": "skipped"})) == "1"
+    assert (
+        format_outcome_cell(junit(tmp_path, {"a": "", "b": "failure", "c": "error"}))
+        == "**1 of 3**"
+    )
 
 
-def test_client_row_has_a_cell_for_each_environment(tmp_path: Path) -> None:
+def test_client_version_row_has_a_cell_for_each_environment(tmp_path: Path) -> None:
     cases = {
         "test_python_client_completes_or_is_refused_by_version[2.60-3.12-embedded]": "",
         "test_python_client_completes_or_is_refused_by_version[2.60-3.12-LOOPBACK]": "",
@@ -97,8 +100,8 @@ def test_client_row_has_a_cell_for_each_environment(tmp_path: Path) -> None:
         "test_python_client_completes_or_is_refused_by_version[2.70-3.13-LOOPBACK]": "skipped",
         "test_go_client_completes_or_is_refused_by_version[2.77-EXTERNAL]": "",
     }
-    assert list(client_rows(junit(tmp_path, cases))) == [
+    assert list(make_client_rows(junit(tmp_path, cases))) == [
         ("Python 2.60", "3.12", "refused", "right", "**fails**", NOT_RUN),
         ("Go 2.77", "", NOT_RUN, NOT_RUN, NOT_RUN, "right"),
     ]
-    assert list(client_rows(tmp_path / "nothing.xml")) == []
+    assert list(make_client_rows(tmp_path / "nothing.xml")) == []

@@ -1,4 +1,4 @@
-"""The workflows run the sessions that a bare `nox` runs, and a skipped session makes its job fail."""
+"""Tests that the workflows run the default nox sessions, and that a skipped session fails its job."""
 
 from __future__ import annotations
 
@@ -41,6 +41,11 @@ def sessions_of(workflow: str) -> Iterator[str]:
 
 def test_ci_workflow_runs_each_default_nox_session_once() -> None:
     assert sorted(sessions_of("ci.yml")) == sorted(noxfile.IN_CI)
+
+
+def test_nox_sessions_marked_as_waiting_are_sessions_of_ci() -> None:
+    waiting = {name.partition("(")[0] for name in noxfile.WAITING}
+    assert waiting <= set(noxfile.IN_CI)
 
 
 def test_nightly_workflow_names_only_existing_sessions() -> None:

@@ -111,7 +111,9 @@ class Latency(beam.DoFn):
 
 
 def numbers(pipeline: beam.Pipeline, elements: int, label: str = "Numbers") -> beam.PCollection:
-    """Returns a source of 0, 1, 2, ..., generated on the workers, in pieces that a runner can distribute."""
+    """Returns a source of 0, 1, 2, ..., generated on the workers, in chunks that a runner can
+    distribute.
+    """
     pieces = [(elements * i // _PIECES, elements * (i + 1) // _PIECES) for i in range(_PIECES)]
     return (
         pipeline

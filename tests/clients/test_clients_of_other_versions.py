@@ -1,4 +1,4 @@
-"""Clients of other versions get correct results, or a refusal that names both versions in one sentence."""
+"""Tests that clients of other versions get correct results, or a refusal that names both versions."""
 
 from __future__ import annotations
 

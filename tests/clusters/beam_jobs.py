@@ -43,7 +43,7 @@ class Both(beam.CombineFn):
 
 
 class TakeTime(beam.DoFn):
-    """DoFn that sleeps for each element, and counts the element by its host."""
+    """DoFn that sleeps for each element, and counts the elements by the host that processes them."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -125,7 +125,9 @@ PARTS = {"group_small": 2, "sums": 16, "words": 8}
 
 
 def pieces_of(gigabytes: float, part: int = 1) -> int:
-    """Returns the number of pieces for a number of bytes of values, reduced by the job's divisor."""
+    """Returns the number of chunks into which a number of bytes of values is split, reduced by the
+    job's divisor.
+    """
     return max(LEAST, int(gigabytes * 1e9 / cost_work.VALUE / cost_work.PIECE) // part)
 
 

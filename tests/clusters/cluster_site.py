@@ -20,7 +20,7 @@ PREFIX = "jobs"
 
 @attrs.frozen
 class Site:
-    """All machines of the tests, and their shared parts.
+    """All machines of the tests, and the network, store and Spark cluster that the machines share.
 
     Attributes:
         network: network that connects the machines with this host.

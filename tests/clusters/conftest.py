@@ -21,12 +21,12 @@ import cost_work
 import java_servers
 import victims
 from cluster_site import PREFIX, Site, Store
-from harness_commands import boot_command
 from hdfs_machine import hdfs_machine
 from job_server import ServerEnded, without_store_mark
 from jobs import Pipelines, pickle_by_value
 from lives import Lives, lives
 from machines import Layout, Network, network, reason_not_to
+from round_fixtures import boot
 from s3_machine import MotoMachine, s3_machine
 from seeds import add_seed_options, run_for_each_seed
 from shared_folder import SharedFolder
@@ -35,6 +35,9 @@ from waiting import wait_until
 
 WORKERS = 2
 
+__all__ = ["boot"]
+pytest_generate_tests = run_for_each_seed
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds options for the amount of data, the number of rounds, and the seed."""
@@ -42,11 +45,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=kinds, default="s3", help="what machines share")
     parser.addoption("--gigabytes", type=float, default=0.02, help="how much is grouped by key")
     add_seed_options(parser, rounds="how often machines are killed")
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Generates a round for each seed."""
-    run_for_each_seed(metafunc)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -143,12 +141,6 @@ def running(site: Site) -> Iterator[Lives]:
     except ServerEnded:
         print(site.spark.last_words())
         raise
-
-
-@pytest.fixture(scope="session")
-def boot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a command for PROCESS environments that exists on every machine."""
-    return boot_command(tmp_path_factory.mktemp("boot"))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -20,7 +20,9 @@ _WORDS_OF_A_LINE = VALUE // 8
 
 
 def values(piece: int, size: int = VALUE) -> Iterator[tuple[int, bytes]]:
-    """Yields a piece of incompressible values of 1,000 bytes with their keys, or of more and shorter values."""
+    """Yields a chunk of incompressible values of 1,000 bytes with their keys, or of more and
+    shorter values.
+    """
     noise = random.Random(piece)
     count = PIECE * VALUE // size
     for number in range(piece * count, (piece + 1) * count):
@@ -28,7 +30,7 @@ def values(piece: int, size: int = VALUE) -> Iterator[tuple[int, bytes]]:
 
 
 def short_values(piece: int) -> Iterator[tuple[int, bytes]]:
-    """Yields a piece of short values with their keys."""
+    """Yields a chunk of short values with their keys."""
     return values(piece, SHORT)
 
 
@@ -113,10 +115,10 @@ class Grouping(NamedTuple):
     """Job that groups pairs by key.
 
     Attributes:
-        make: function that makes the pairs of a piece.
+        make: function that makes the pairs of a chunk.
         kind: type of the values; keys are numbers.
         tell: function from a group to a pair of numbers.
-        expected: function from a number of pieces to the expected sums.
+        expected: function from a number of chunks to the expected sums.
     """
 
     make: Callable[[int], Iterator[tuple[int, Any]]]

@@ -50,7 +50,7 @@ exec setpriv --pdeathsig KILL "$@"
 
 
 def reason_not_to() -> str:
-    """Returns why machines can't be created on this host; empty if they can."""
+    """Returns why virtual machines can't be created on this host; empty if they can."""
     if not sys.platform.startswith("linux"):
         return "namespaces are Linux's"
     if missing := [tool for tool in _TOOLS if shutil.which(tool) is None]:

@@ -1,6 +1,4 @@
-"""Job costs on the cluster compared with handwritten RDD jobs: requests and bytes of the store, CPU
-seconds of all machines.
-"""
+"""Comparison of job costs on the cluster with handwritten RDD jobs: store requests, store bytes and CPU seconds."""
 
 from __future__ import annotations
 

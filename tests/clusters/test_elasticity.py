@@ -1,4 +1,4 @@
-"""With Spark's dynamic allocation, a job gets executors while it has work for them, and releases them."""
+"""Tests that a job with Spark's dynamic allocation gets executors while it has work for them, and releases them."""
 
 from __future__ import annotations
 

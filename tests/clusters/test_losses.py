@@ -1,4 +1,4 @@
-"""Sudden losses during a job: a worker's machine, the server, the store. The job loses and duplicates no element."""
+"""Tests of the sudden loss of a worker's machine, the server or the store: a job loses and duplicates no element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executors on machines with only Java and Spark get Python and all packages from the archive of ``pack``."""
+"""Tests that executors on machines with only Java and Spark get Python and all packages from the archive of ``pack``."""
 
 from __future__ import annotations
 

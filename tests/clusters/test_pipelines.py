@@ -1,4 +1,4 @@
-"""Pipelines, bounded and not, on machines that share nothing but a store."""
+"""Tests of bounded and unbounded pipelines on machines that share only a store."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ class Add(beam.DoFn):
 
 
 @pytest.mark.timeout(600, func_only=True)
-def test_grouping_of_many_small_elements_is_exact(embedded: Pipelines) -> None:
+def test_grouping_of_many_small_elements_on_a_cluster_gives_exact_results(
+    embedded: Pipelines,
+) -> None:
     pipeline = embedded.new()
     _ = (
         pipeline
@@ -123,7 +125,7 @@ def test_section_started_on_one_machine_spreads_to_all_machines(running: Lives) 
 
 
 @pytest.mark.timeout(7200, func_only=True)
-def test_grouping_of_gigabytes_is_exact(
+def test_grouping_of_gigabytes_on_a_cluster_gives_exact_results(
     embedded: Pipelines, request: pytest.FixtureRequest
 ) -> None:
     pieces = max(1, int(request.config.getoption("--gigabytes") * 1e9 / _VALUE / _PIECE))

@@ -1,6 +1,4 @@
-"""A server reports cluster problems at its start: one sentence names the problem, and the host if the
-problem is on one host.
-"""
+"""Tests that a starting server reports each cluster problem in one sentence, with the host if only one host has it."""
 
 from __future__ import annotations
 
@@ -48,20 +46,20 @@ def _refusal(folder: Path, flags: Sequence[str], environment: Mapping[str, str])
     return said
 
 
-def test_missing_bucket_is_refused(site: Site, tmp_path: Path) -> None:
+def test_server_start_with_a_missing_bucket_is_refused(site: Site, tmp_path: Path) -> None:
     said = refusal(site, tmp_path, "--data-dir=s3://missing/jobs")
     assert "s3://missing/jobs/server-" in said
     assert "NoSuchBucket" in said
     assert "create the bucket" in said
 
 
-def test_unknown_credentials_are_refused(site: Site, tmp_path: Path) -> None:
+def test_server_start_with_unknown_credentials_is_refused(site: Site, tmp_path: Path) -> None:
     said = refusal(site, tmp_path, AWS_SECRET_ACCESS_KEY="wrong")
     assert "SignatureDoesNotMatch" in said
     assert "wrong" not in said
 
 
-def test_missing_credentials_are_refused(site: Site, tmp_path: Path) -> None:
+def test_server_start_with_missing_credentials_is_refused(site: Site, tmp_path: Path) -> None:
     # Nor may a file of the user's have any.
     bare = {"HOME": str(tmp_path)} | {
         name: value
@@ -73,14 +71,16 @@ def test_missing_credentials_are_refused(site: Site, tmp_path: Path) -> None:
     assert "no credentials are in the environment" in said
 
 
-def test_read_only_store_is_refused(site: Site, tmp_path: Path) -> None:
+def test_server_start_with_a_read_only_store_is_refused(site: Site, tmp_path: Path) -> None:
     with site.read_only_store() as url:
         said = refusal(site, tmp_path, AWS_ENDPOINT_URL=url)
     assert "AccessDenied" in said
 
 
 @pytest.mark.timeout(600, func_only=True)
-def test_wrong_credentials_of_executors_are_reported(site: Site, tmp_path: Path) -> None:
+def test_server_start_with_wrong_credentials_of_executors_is_reported(
+    site: Site, tmp_path: Path
+) -> None:
     said = refusal(site, tmp_path, "--spark-conf=spark.executorEnv.AWS_SECRET_ACCESS_KEY=wrong")
     assert "bundles can't run on the executor's host worker-" in said
     assert "SignatureDoesNotMatch" in said
@@ -88,13 +88,17 @@ def test_wrong_credentials_of_executors_are_reported(site: Site, tmp_path: Path)
 
 @pytest.mark.timeout(600, func_only=True)
 @pytest.mark.skipif(shutil.which(_DEBIAN_PYTHON) is None, reason="there is no other Python here")
-def test_python_without_the_runner_on_executors_is_reported(site: Site, tmp_path: Path) -> None:
+def test_server_start_with_executors_without_the_runner_is_reported(
+    site: Site, tmp_path: Path
+) -> None:
     said = refusal(site, tmp_path, f"--spark-conf=spark.pyspark.python={_DEBIAN_PYTHON}")
     assert "the Python of executors has no beam_spark_executor" in said
 
 
 @pytest.mark.timeout(600, func_only=True)
-def test_address_unreachable_from_executors_is_reported(site: Site, tmp_path: Path) -> None:
+def test_server_start_with_an_address_unreachable_from_executors_is_reported(
+    site: Site, tmp_path: Path
+) -> None:
     nowhere = f"{site.network.address.rpartition('.')[0]}.250:9"
     said = refusal(site, tmp_path, f"--channel-advertise={nowhere}")
     assert "bundles can't run on the executor's host worker-" in said
@@ -103,7 +107,7 @@ def test_address_unreachable_from_executors_is_reported(site: Site, tmp_path: Pa
 
 
 @pytest.mark.timeout(600, func_only=True)
-def test_full_disks_of_executors_are_reported(site: Site, tmp_path: Path) -> None:
+def test_server_start_with_full_disks_of_executors_is_reported(site: Site, tmp_path: Path) -> None:
     with ExitStack() as stack:
         for machine in site.spark.workers:
             stack.enter_context(machine.full(site.spark.scratch))

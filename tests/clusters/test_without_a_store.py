@@ -1,4 +1,4 @@
-"""Machines that share nothing at all: bounded jobs cross Spark's shuffle, and next to nothing passes the server."""
+"""Tests on machines without shared storage: data of bounded jobs crosses Spark's shuffle, and not the server."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def bare(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobSe
 
 @pytest.mark.timeout(1800, func_only=True)
 @pytest.mark.parametrize("name", _JOBS)
-def test_bounded_jobs_run_without_a_store(
+def test_bounded_jobs_on_a_cluster_without_a_store_give_exact_results(
     name: str, bare: JobServerProcess, site: Site, request: pytest.FixtureRequest
 ) -> None:
     size = request.config.getoption("--gigabytes")
@@ -83,7 +83,9 @@ def test_bounded_jobs_run_without_a_store(
         assert passed < _MOST_SHARE * shuffled
 
 
-def test_features_that_need_a_store_are_refused_by_name(bare: JobServerProcess) -> None:
+def test_features_that_need_a_store_are_refused_by_name_without_a_store(
+    bare: JobServerProcess,
+) -> None:
     pipelines = Pipelines(bare.address, "embedded", [])
     pipeline = pipelines.new()
     seen = beam.pvalue.AsIter(beam_jobs.values(pipeline, range(20)))

@@ -1,5 +1,4 @@
-"""Internal APIs of Beam and PySpark that the runner uses, and that `tools/check_versions.py` can't
-find in source text.
+"""Tests of internal APIs of Beam and PySpark that the runner uses, and that `tools/check_versions.py` can't check.
 
 The tool checks names and signatures. These tests check attributes of instances, names that Beam
 looks up at each use, so that the runner can replace them, and contents of pickled functions.
@@ -25,22 +24,22 @@ from apache_beam.transforms import core, sideinputs, userstate, window
 from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
+from beam_runner_embedded.assign_windows import AssignWindows
+from beam_runner_embedded.combine_tables import TABLE_BYTES, MemoryBoundedCombine
+from beam_runner_embedded.dofn_runners import record_created_runners
+from beam_runner_embedded.edges import StageEdges, parse_descriptor
+from beam_runner_embedded.inspections import cache_inspections
+from beam_runner_embedded.par_do import RunParDo
+from beam_runner_embedded.plain_dofns import _MAPS, _requests_parameter
+from beam_runner_embedded.processor import StageProcessor
+from beam_runner_embedded.runs import RunFlatten
+from beam_runner_embedded.state_handler import StateHandler
+from beam_runner_embedded.stateful_par_do import StatefulParDo
 from beam_runner_model.jobs import JobSpec
 from beam_runner_planner.scripted_windows import _SIGNS
 from beam_runner_planner.side_inputs import contains_pickled_name
 from beam_runner_planner.translate import plan_job
 from beam_runner_urns import transforms
-from beam_runner_worker.embedded.assign_windows import AssignWindows
-from beam_runner_worker.embedded.combine_tables import TABLE_BYTES, MemoryBoundedCombine
-from beam_runner_worker.embedded.dofn_runners import record_created_runners
-from beam_runner_worker.embedded.edges import StageEdges, parse_descriptor
-from beam_runner_worker.embedded.inspections import cache_inspections
-from beam_runner_worker.embedded.par_do import RunParDo
-from beam_runner_worker.embedded.plain_dofns import _MAPS, _requests_parameter
-from beam_runner_worker.embedded.processor import StageProcessor
-from beam_runner_worker.embedded.runs import RunFlatten
-from beam_runner_worker.embedded.state_handler import StateHandler
-from beam_runner_worker.embedded.stateful_par_do import StatefulParDo
 from pyspark import RDD, SparkConf, SparkContext
 from pyspark.rdd import PipelinedRDD
 from pyspark.sql import SparkSession
@@ -107,24 +106,24 @@ def made() -> dict[type, operations.Operation]:
         (MemoryBoundedCombine, "operations.PGBKCVOperation"),
     ],
 )
-def test_beam_creates_the_replacement_operations(
+def test_beam_creates_the_operation_classes_that_the_runner_registers(
     made: dict[type, Any], ours: type, looked_up: str
 ) -> None:
     assert ours in made, f"Beam does not look up {looked_up} any more when it makes an operation"
 
 
-def test_beam_looks_up_the_flatten_operation_by_module_attribute() -> None:
+def test_beam_reads_the_flatten_operation_class_from_its_module() -> None:
     creator, _ = bundle_processor.BeamTransformFactory._known_urns[transforms.FLATTEN]
     assert {"operations", "FlattenOperation"} <= set(creator.__code__.co_names)
     assert issubclass(RunFlatten, operations.FlattenOperation)
 
 
-def test_beam_creates_no_replaced_operation(made: dict[type, Any]) -> None:
+def test_beam_creates_no_operation_class_that_the_runner_replaces(made: dict[type, Any]) -> None:
     stock = (operations.DoOperation, operations.FlattenOperation, operations.PGBKCVOperation)
     assert [kind.__name__ for kind in made if kind in stock] == []
 
 
-def test_operation_setup_looks_up_the_dofn_runner() -> None:
+def test_beam_operation_setup_reads_the_dofn_runner_class_from_its_module() -> None:
     (processor, *_) = processors(lambda p: p | beam.Create([1]) | beam.ParDo(Plain()))
     with record_created_runners() as runners:
         processor.set_up_operations()
@@ -132,7 +131,9 @@ def test_operation_setup_looks_up_the_dofn_runner() -> None:
     assert all(isinstance(each.fn, beam.DoFn) for each in runners)
 
 
-def test_beam_looks_up_the_dofn_inspection_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beam_calls_the_dofn_inspection_functions_through_their_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[str] = []
     usual_arguments, usual_specs = core.get_function_arguments, userstate.get_dofn_specs
 
@@ -151,13 +152,13 @@ def test_beam_looks_up_the_dofn_inspection_functions(monkeypatch: pytest.MonkeyP
     assert set(asked) == {"core.get_function_arguments", "userstate.get_dofn_specs"}
 
 
-def test_process_method_parameters_are_recognized_by_class() -> None:
+def test_beam_dofn_parameters_are_recognized_by_class() -> None:
     asked = {name: value for name, value in vars(beam.DoFn).items() if name.endswith("Param")}
     assert len(asked) >= 10
     assert [name for name, value in asked.items() if not _requests_parameter(value)] == []
 
 
-def test_dofn_reports_whether_it_processes_batches() -> None:
+def test_beam_dofn_reports_whether_it_processes_batches() -> None:
     assert Plain()._process_defined
     assert not Plain()._process_batch_defined
 
@@ -167,14 +168,14 @@ def pair_up(value: int, other: int = 2) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("made", [beam.Map(lambda value: (value, 2)), beam.Map(pair_up, 2)])
-def test_map_is_recognized_by_its_code_object(made: beam.ParDo) -> None:
+def test_beam_map_is_recognized_by_its_code_object(made: beam.ParDo) -> None:
     mapped = made.fn.process
     assert any(mapped.__code__ is each for each in _MAPS)
     ((function,),) = [[cell.cell_contents for cell in mapped.__closure__]]
     assert function(1) == (1, 2)
 
 
-def test_lifted_combine_operation_exposes_its_combine_function(made: dict[type, Any]) -> None:
+def test_beam_lifted_combine_operation_exposes_its_combine_function(made: dict[type, Any]) -> None:
     op = made[MemoryBoundedCombine]
     (accumulator,) = op.combine_fn_compact(op.combine_fn_add_input([1], 2))
     assert accumulator == 3
@@ -200,7 +201,7 @@ def finalized() -> operations.DoOperation:
     return op
 
 
-def test_bundle_finalization_calls_a_replaceable_python_method(
+def test_beam_bundle_finalization_calls_a_replaceable_python_method(
     finalized: operations.DoOperation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     param = core._BundleFinalizerParam()
@@ -213,14 +214,16 @@ def test_bundle_finalization_calls_a_replaceable_python_method(
     assert [type(each) for each in asked] == [core._BundleFinalizerParam]
 
 
-def test_dofn_error_is_tagged_with_its_step(finalized: operations.DoOperation) -> None:
+def test_beam_error_of_a_dofn_names_its_step(finalized: operations.DoOperation) -> None:
     with pytest.raises(ValueError, match="while running 'here'") as caught:
         finalized.process(WindowedValue(None, Timestamp(0), (window.GlobalWindow(),)))
     assert caught.value._tagged_with_step  # type: ignore[attr-defined]
     assert isinstance(caught.value.__context__, ValueError)
 
 
-def test_frames_of_compiled_code_contain_the_class_name(finalized: operations.DoOperation) -> None:
+def test_beam_frames_of_compiled_code_contain_the_class_name(
+    finalized: operations.DoOperation,
+) -> None:
     with pytest.raises(ValueError) as caught:
         finalized.process(WindowedValue(None, Timestamp(0), (window.GlobalWindow(),)))
     names = []
@@ -247,7 +250,7 @@ def test_frames_of_compiled_code_contain_the_class_name(finalized: operations.Do
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_beam_instance_has_the_used_attribute(where: Any, name: str) -> None:
+def test_beam_object_has_the_private_attribute_that_the_runner_uses(where: Any, name: str) -> None:
     assert hasattr(where, name)
 
 
@@ -262,11 +265,13 @@ def test_beam_instance_has_the_used_attribute(where: Any, name: str) -> None:
         (SparkContext._do_init, {"_jsc"}),
     ],
 )
-def test_pyspark_function_uses_the_expected_private_names(method: Any, names: set[str]) -> None:
+def test_pyspark_function_uses_the_private_names_that_the_runner_replaces(
+    method: Any, names: set[str]
+) -> None:
     assert names - set(method.__code__.co_names) == set()
 
 
-def test_spark_conf_accepts_a_jvm_argument() -> None:
+def test_pyspark_conf_accepts_a_jvm_argument() -> None:
     assert "_jvm" in inspect.signature(SparkConf).parameters
 
 
@@ -281,7 +286,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("library", ["cloudpickle", "dill"])
 @pytest.mark.parametrize("kind", VIEWS)
-def test_pickled_side_input_contains_its_kind(kind: str, library: str) -> None:
+def test_beam_pickled_side_input_contains_its_kind(kind: str, library: str) -> None:
     if library == "dill":
         pytest.importorskip("dill")
     pcollection = beam.Pipeline() | beam.Create([("a", 1)])
@@ -296,7 +301,7 @@ def test_pickled_side_input_contains_its_kind(kind: str, library: str) -> None:
         pickler.set_library("default")
 
 
-def test_pickled_windowed_element_contains_the_expected_markers() -> None:
+def test_beam_pickled_windowed_value_holder_contains_the_expected_markers() -> None:
     element = WindowedValue("a", Timestamp(1), [window.GlobalWindow()])
     pipeline = beam.Pipeline()
     _ = pipeline | test_stream.TestStream().add_elements([test_stream.WindowedValueHolder(element)])

@@ -1,4 +1,4 @@
-"""Beam's DataFrames and Beam's interactive runner work with the pandas that our packages install."""
+"""Tests that Beam's DataFrames and Beam's interactive runner work with the installed version of pandas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from apache_beam.runners.runner import PipelineRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 
-def test_dataframe_sums_column_by_key() -> None:
+def test_beam_dataframe_sums_a_column_by_key() -> None:
     with beam.Pipeline("DirectRunner") as pipeline:
         rows = pipeline | beam.Create([beam.Row(key="a", n=1), beam.Row(key="a", n=2)])
         sums = to_dataframe(rows).groupby("key").sum()
@@ -17,5 +17,5 @@ def test_dataframe_sums_column_by_key() -> None:
         assert_that(found, equal_to([3]))
 
 
-def test_interactive_runner_is_importable_runner() -> None:
+def test_beam_interactive_runner_can_be_imported() -> None:
     assert issubclass(InteractiveRunner, PipelineRunner)

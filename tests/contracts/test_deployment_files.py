@@ -1,4 +1,4 @@
-"""The program accepts each of its command lines in documents and in ``deploy/``, and the manifests fit together."""
+"""Tests that each documented command line is valid, and that the Kubernetes manifests fit together."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def server(manifests: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.source)
-def test_program_accepts_command_line(line: CommandLine) -> None:
+def test_documented_command_line_is_accepted_by_its_program(line: CommandLine) -> None:
     check(line)
 
 
@@ -62,11 +62,11 @@ def test_program_accepts_command_line(line: CommandLine) -> None:
         "deploy/standalone/README.md",
     ],
 )
-def test_command_lines_of_each_kind_of_file_are_found(source: str) -> None:
+def test_command_line_search_finds_lines_in_each_kind_of_file(source: str) -> None:
     assert source in {line.source for line in LINES}
 
 
-def test_unknown_flags_in_pages_and_manifests_are_found() -> None:
+def test_command_line_check_finds_unknown_flags_in_pages_and_manifests() -> None:
     page = "```\nbeam-spark-jobserver --job-port 1 \\\n    --no-such-flag 2\n```\n"
     manifest = {
         "kind": "Deployment",
@@ -79,7 +79,9 @@ def test_unknown_flags_in_pages_and_manifests_are_found() -> None:
             check(line)
 
 
-def test_variables_in_arguments_are_defined(manifests: list[Any], server: Any) -> None:
+def test_manifest_defines_variables_in_container_arguments(
+    manifests: list[Any], server: Any
+) -> None:
     used = set(re.findall(r"\$\((\w+)\)", " ".join(server["args"])))
     settings = {one["metadata"]["name"]: one for one in manifests if one["kind"] == "ConfigMap"}
     sources = [one["configMapRef"]["name"] for one in server["envFrom"] if "configMapRef" in one]
@@ -89,7 +91,7 @@ def test_variables_in_arguments_are_defined(manifests: list[Any], server: Any) -
     assert {name for source in sources for name in settings[source]["data"]} <= used
 
 
-def test_each_port_flag_is_a_port_of_the_container(server: Any) -> None:
+def test_manifest_declares_the_port_of_each_port_flag(server: Any) -> None:
     flags = dict(
         one.removeprefix("--spark-conf=").split("=", 1) for one in server["args"][1:] if "=" in one
     )
@@ -103,7 +105,9 @@ def test_each_port_flag_is_a_port_of_the_container(server: Any) -> None:
     }
 
 
-def test_service_reaches_the_pods_of_the_deployment(manifests: list[Any], server: Any) -> None:
+def test_manifest_service_selects_the_pods_of_the_deployment(
+    manifests: list[Any], server: Any
+) -> None:
     of_kind = {one["kind"]: one["spec"] for one in manifests if "spec" in one}
     labels = of_kind["Deployment"]["template"]["metadata"]["labels"]
     assert of_kind["Service"]["selector"] == labels
@@ -113,14 +117,14 @@ def test_service_reaches_the_pods_of_the_deployment(manifests: list[Any], server
     assert {one["targetPort"] for one in of_kind["Service"]["ports"]} <= names
 
 
-def test_probes_use_paths_without_a_token(server: Any) -> None:
+def test_manifest_probes_use_paths_that_need_no_token(server: Any) -> None:
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert server[probe]["httpGet"]["path"] in HEALTH_PATHS
         assert server[probe]["httpGet"]["port"] == "web"
     assert server["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
-def test_files_in_arguments_are_mounted(manifests: list[Any], server: Any) -> None:
+def test_manifest_mounts_files_in_container_arguments(manifests: list[Any], server: Any) -> None:
     (deployment,) = (one for one in manifests if one["kind"] == "Deployment")
     volumes = {one["name"]: one for one in deployment["spec"]["template"]["spec"]["volumes"]}
     template = next(one.rpartition("=")[2] for one in server["args"] if "podTemplateFile" in one)
@@ -135,7 +139,9 @@ def test_files_in_arguments_are_mounted(manifests: list[Any], server: Any) -> No
     assert token.rpartition("/")[0] in mounts
 
 
-def test_both_servers_can_stand_by_on_one_store(manifests: list[Any], server: Any) -> None:
+def test_manifest_runs_two_servers_as_standby_on_one_store(
+    manifests: list[Any], server: Any
+) -> None:
     (deployment,) = (one for one in manifests if one["kind"] == "Deployment")
     assert deployment["spec"]["replicas"] == 2
     assert "--standby" in server["args"]

@@ -1,4 +1,4 @@
-"""Every Python example of a README or a documentation page behaves as the page says.
+"""Tests that every Python example of a README or a documentation page behaves as documented.
 
 Examples that need a host get a host in these tests; a new example runs unchanged. Tests of the
 packages check some examples in more detail.
@@ -12,8 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyarrow
 import pytest
-from beam_runner_engine.scheduler import commands, events, scheduler, specs
+from apache_beam.coders.coders import FastPrimitivesCoder, LengthPrefixCoder
+from beam_runner_engine.scheduler import (
+    capture,
+    commands,
+    events,
+    kept_state,
+    scheduler,
+    specs,
+    transfer,
+)
 from beam_runner_engine.scheduler.commands import OpenBundles
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.specs import StageSpec
@@ -23,25 +33,21 @@ from beam_runner_model.facts import DataFacts
 from beam_runner_model.jobs import JobState
 from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_worker.fnapi.server import FnApiServer
+from documents import Category, categorize_block, list_pages, read_blocks, read_table
+from pyarrow import parquet
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/**/*.md")])
+TABLE = read_table()
 EXAMPLES = {
-    str(page.relative_to(ROOT)): blocks
-    for page in PAGES
-    if (blocks := re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S))
+    page: examples
+    for page in list_pages()
+    if (
+        examples := [
+            block.text
+            for block in read_blocks(page)
+            if categorize_block(block, TABLE) is Category.EXAMPLE
+        ]
+    )
 }
-WITH_A_HOST = {
-    "docs/engine/scheduler.md",
-    "docs/how-to/failures-and-stops.md",
-    "docs/how-to/monitoring.md",
-    "docs/how-to/spark-streams.md",
-    "docs/how-to/spark-tables.md",
-    "docs/how-to/submit-jobs.md",
-    "packages/jobservices/README.md",
-    "packages/worker/README.md",
-}
-"""Pages with a separate test; the executor's tests run the examples for submission, which need pandas."""
 
 
 def run(page: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -52,11 +58,7 @@ def run(page: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
     return known
 
 
-def test_documentation_pages_with_a_host_have_examples() -> None:
-    assert set(EXAMPLES) >= WITH_A_HOST
-
-
-@pytest.mark.parametrize("page", sorted(set(EXAMPLES) - WITH_A_HOST))
+@pytest.mark.parametrize("page", sorted(set(EXAMPLES) - set(TABLE.hosts)))
 def test_documentation_examples_run_unchanged(page: str) -> None:
     names = run(page)
     told = re.findall(r"^([\w.]+)  # (\".*\"|\d+)$", "\n".join(EXAMPLES[page]), re.M)
@@ -65,8 +67,10 @@ def test_documentation_examples_run_unchanged(page: str) -> None:
     ]
 
 
-def test_small_host_runs_a_fused_stage(capsys: pytest.CaptureFixture[str]) -> None:
-    (example, _) = EXAMPLES["packages/worker/README.md"]
+def test_example_program_of_the_embedded_readme_runs_a_fused_stage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (example,) = EXAMPLES["packages/embedded/README.md"]
     assert example.count("\n") <= 60
     exec(compile(example, "README.md", "exec"), {})
     assert capsys.readouterr().out.split() == ["2", "2", "2", "3", "2", "3"]
@@ -74,7 +78,7 @@ def test_small_host_runs_a_fused_stage(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_fn_api_example_names_only_existing_attributes() -> None:
     """The example needs an SDK; the tests of the package run such stages."""
-    (_, example) = EXAMPLES["packages/worker/README.md"]
+    (example,) = EXAMPLES["packages/worker/README.md"]
     code = compile(example, "README.md", "exec")
     homes = {
         "FnApiServer": "server",
@@ -90,15 +94,22 @@ def test_fn_api_example_names_only_existing_attributes() -> None:
 def test_scheduler_example_dispatches_and_accepts_results() -> None:
     data = Data("ref", DataFacts(1, 8, 0, None, frozenset([GLOBAL_WINDOW])))
     names = {"now": 0, "data": data}
-    for module in (commands, events, scheduler, specs):
+    for module in (capture, commands, events, kept_state, scheduler, specs, transfer):
         names |= vars(module)
     names["stages"] = (StageSpec("read", ("impulse",)),)
-    (opened,) = [
-        command
-        for command in run("docs/engine/scheduler.md", names)["commands"]
-        if isinstance(command, OpenBundles)
-    ]
-    assert [bundle.stage for bundle in opened.bundles] == ["read"]
+    start, continuation = EXAMPLES["docs/engine/scheduler.md"]
+    exec(start, names)
+    opened = [command for command in names["commands"] if isinstance(command, OpenBundles)]
+    assert [bundle.stage for one in opened for bundle in one.bundles] == ["read"]
+    names |= {
+        "other_graph": specs.GraphSpec((names["stages"][0],), roots=("impulse",)),
+        "stage_ids": {"read": "first"},
+        "collection_ids": {"impulse": "start"},
+        "side_input_ids": {},
+        "roots": (events.Output("impulse", data),),
+    }
+    exec(continuation, names)
+    assert [bundle.stage for bundle in names["scheduler"].open_bundles] == ["read"]
 
 
 def test_job_services_example_serves_observes_and_drains_a_job(
@@ -116,6 +127,8 @@ def test_job_services_example_serves_observes_and_drains_a_job(
             names: dict[str, Any] = {"job_id": job_id}
             pages = ("docs/how-to/monitoring.md", "docs/how-to/failures-and-stops.md")
             for block in (block for page in pages for block in EXAMPLES[page]):
+                if "JobClient" not in block:
+                    continue
                 exec(block.replace("localhost:8099", server.address), names)
             client.cancel(job_id)
             states.append(client.wait_until_finish(job_id))
@@ -125,3 +138,14 @@ def test_job_services_example_serves_observes_and_drains_a_job(
     assert own_port.count(waits) == 1
     exec(own_port.replace(waits, "follow(server)"), {"follow": follow})
     assert states == [JobState.CANCELLED]
+
+
+def test_quarantine_example_decodes_the_elements(tmp_path: Path) -> None:
+    (example,) = [one for one in EXAMPLES["docs/how-to/quarantine.md"] if "CODER" in one]
+    encoded = LengthPrefixCoder(FastPrimitivesCoder()).get_impl().encode_nested("a")
+    parquet.write_table(pyarrow.table({"element": [encoded]}), tmp_path / "part.parquet")
+    location = "s3://bucket/quarantine/JOB_ID"
+    assert location in example
+    names: dict[str, Any] = {}
+    exec(example.replace(location, str(tmp_path)), names)
+    assert names["CODER"].get_impl().decode_nested(encoded) == "a"

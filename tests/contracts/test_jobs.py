@@ -1,4 +1,4 @@
-"""Executor behind the real Job API, without worker processes: behavior before the first and after the last worker."""
+"""Tests of the executor behind the real Job API, before the first and after the last worker process."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from beam_runner_jobservices.server import JobServer
 from beam_runner_model.jobs import JobState
 from beam_runner_runtime.channel.stand_by import EndStandBy, StandByOrder
 from beam_runner_runtime.sections.ends import TaskCounts
-from beam_runner_server.executor import ExecutorSettings, PlacedJobExecutor
+from beam_runner_server.executor import PlacedJobExecutor
+from beam_runner_server.executor_settings import ExecutorSettings
 from beam_runner_server.job_folders import JobFolders
 from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.spec import StoreSpec
 
 
 class Idle:
-    """A placement and its job's, of which no process is ever wanted."""
+    """Placement (starter of worker processes) for jobs that never need a process."""
 
-    host, cores, slots, interface, loss, is_alive = "127.0.0.1", 2, 2, "", "", True
+    host, cores, slots, interface, loss_message, is_alive = "127.0.0.1", 2, 2, "", "", True
 
     def attach(self, endpoints: object) -> None:
         """Does nothing."""
 
-    def order(self, number: int) -> StandByOrder:
+    def get_standby_order(self, number: int) -> StandByOrder:
         """Does nothing."""
         return EndStandBy()
 
@@ -44,10 +45,10 @@ class Idle:
     def start_section(self, order: object, work: object, title: str, on_end: object) -> None:
         raise AssertionError("no section is to run")
 
-    def heard(self, message: object) -> bool:
+    def handle_section_message(self, message: object) -> bool:
         return False
 
-    def section_tasks(self) -> TaskCounts:
+    def count_section_tasks(self) -> TaskCounts:
         return TaskCounts()
 
     def cancel(self) -> None:
@@ -56,10 +57,10 @@ class Idle:
     def close(self, *, workers_gone: bool) -> None:
         """Does nothing."""
 
-    def job_ended(self) -> None:
+    def handle_job_end(self) -> None:
         """Does nothing."""
 
-    def stand_down(self) -> None:
+    def end_standby_processes(self) -> None:
         """Does nothing."""
 
 
@@ -106,7 +107,7 @@ def test_cancel_of_a_finished_job_has_no_effect(client: JobClient) -> None:
     assert client.state(job_id).state is JobState.DONE
 
 
-def test_unsupported_feature_fails_run_and_is_named(client: JobClient) -> None:
+def test_unsupported_feature_fails_run_and_is_reported_by_name(client: JobClient) -> None:
     pairs = proto(lambda p: p | beam.Create([("a", 1)]) | "Here" >> beam.GroupByKey())
     changed = beam_runner_api_pb2.Pipeline.FromString(pairs)
     for strategy in changed.components.windowing_strategies.values():

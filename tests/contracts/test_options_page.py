@@ -19,7 +19,7 @@ def test_options_page_is_current() -> None:
     )
 
 
-def test_page_names_flags_options_and_variables() -> None:
+def test_options_page_names_flags_options_and_variables() -> None:
     page = option_tables.render_page()
     for name in (
         "--state-dir",
@@ -31,7 +31,7 @@ def test_page_names_flags_options_and_variables() -> None:
         assert f"`{name}" in page
 
 
-def test_stale_page_fails_the_check_and_is_written(
+def test_stale_options_page_fails_the_check_and_is_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(option_tables, "PAGE", tmp_path / "options.md")
@@ -41,7 +41,7 @@ def test_stale_page_fails_the_check_and_is_written(
     assert option_tables.main([]) == 0
 
 
-def test_variable_without_docstring_is_refused(tmp_path: Path) -> None:
+def test_environment_variable_without_docstring_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "packages/a/src/a/b.py"
     source.parent.mkdir(parents=True)
     source.write_text('NAME = "BEAM_RUNNER_X"\n"""What it is for."""\n')

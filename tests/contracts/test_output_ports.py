@@ -1,4 +1,4 @@
-"""Every output port accepts the chunks that a harness writes for the edge of its plan.
+"""Tests that every output port accepts the chunks that a harness writes for the edge of its plan.
 
 The resulting data contains all metadata that the scheduler needs for the buffer.
 """
@@ -92,7 +92,7 @@ def test_output_port_cases_cover_all_buffer_kinds() -> None:
 
 
 @pytest.mark.parametrize("build", PIPELINES)
-def test_output_data_reports_the_metadata_for_the_scheduler(build: Any, tmp_path: Path) -> None:
+def test_output_data_contains_the_statistics_for_the_scheduler(build: Any, tmp_path: Path) -> None:
     plan = make_plan(build)
     for number, (edge, buffer) in enumerate(edges(plan)):
         written = RowBufferWriter(buffer, SHARDS, tmp_path, f"{number}")
@@ -112,7 +112,7 @@ def grouped_edges(build: Any) -> list[OutputEdge]:
     return [edge for edge, buffer in edges(make_plan(build)) if buffer.kind is BufferKind.GROUPED]
 
 
-def test_event_times_are_requested_if_grouping_needs_them() -> None:
+def test_output_edge_requests_event_times_if_grouping_needs_them() -> None:
     assert [edge.timestamps for edge in grouped_edges(bounded)] == [False]
     assert sorted(edge.timestamps for edge in grouped_edges(windowed)) == [False, True]
     assert [edge.timestamps for edge in grouped_edges(streaming)] == [True]

@@ -1,4 +1,4 @@
-"""The executor's implementations match the types of the ports that the layers declare.
+"""Tests that the implementations match the types of the ports that the layers declare.
 
 mypy checks the functions at the top (`nox -s types`), which no code calls. The tests below compare
 the signatures of the packages installed from their wheels.
@@ -11,13 +11,13 @@ import inspect
 import pytest
 from beam_runner_data.rows.outputs import RowConverter
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
+from beam_runner_driver.job.job import RunningJob
+from beam_runner_embedded.harness import EmbeddedHarness
 from beam_runner_jobservices.ports import JobExecutor, JobHandle, JobObserver
 from beam_runner_runtime.bundles.stages import JobStages
 from beam_runner_runtime.channel.client import ChannelClient
 from beam_runner_runtime.channel.server import JobPeer
-from beam_runner_runtime.driver.job import RunningJob
 from beam_runner_server.executor import PlacedJobExecutor
-from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.fnapi.harness import FnApiHarness
 from beam_runner_worker.fnapi.server import FnApiServer
 from beam_runner_worker.ports import ArtifactReader, Harness, LogSink, OutputPort, SideInputReader
@@ -80,7 +80,9 @@ PAIRS = [
 @pytest.mark.parametrize(
     ("implementation", "port"), PAIRS, ids=lambda side: getattr(side, "__name__", "")
 )
-def test_implementation_methods_match_the_port_signatures(implementation: type, port: type) -> None:
+def test_port_implementation_methods_match_the_declared_signatures(
+    implementation: type, port: type
+) -> None:
     asked = {
         name: method
         for name, method in vars(port).items()

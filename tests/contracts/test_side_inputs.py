@@ -1,4 +1,4 @@
-"""`SideInputReader` returns the side inputs that were written through the ports."""
+"""Tests that `SideInputReader` returns the side inputs that were written through the ports."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def _where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture(autouse=True, params=["in memory", "indexed"])
 def _how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reduces limits, so that an index has many small partitions, and values have many small pieces."""
+    """Reduces limits, so that an index has many small partitions, and values are split into many
+    small chunks.
+    """
     if request.param == "indexed":
         monkeypatch.setattr(side_inputs, "IN_MEMORY_BYTES", -1)
         monkeypatch.setattr(side_index_build, "PARTITION_BYTES", 300)
@@ -92,7 +94,7 @@ def _how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def whole(values: bytes | ValuePieces) -> bytes:
-    """Returns all data, read in one piece."""
+    """Returns all data, from a single read."""
     if isinstance(values, bytes):
         return values
     pieces = [values.piece(number) for number in range(values.pieces)]

@@ -1,4 +1,4 @@
-"""Why a job waits or fails, from a real server to the page: the record, and the kind of the sentence about it.
+"""Tests of the records and sentences about waits and failures, from a real server to the web page.
 
 Two kinds of waits are made elsewhere: tasks of a section need Spark, and a hold without a timer comes from no
 pipeline of Beam's SDKs (`packages/engine/tests/scheduler/test_reports.py`).
@@ -142,10 +142,10 @@ class Seen:
             self._client.cancel(self.job.job_id)
             self._client.wait_until_finish(self.job.job_id, SECONDS)
 
-    def execution(self) -> Execution:
+    def get_execution(self) -> Execution:
         """Returns the current execution; empty before the start of the job."""
         try:
-            return self._client.execution(self.job.job_id)
+            return self._client.get_execution(self.job.job_id)
         except JobApiError:
             return Execution()
 
@@ -154,11 +154,11 @@ class Seen:
         found: list[Found] = []
 
         def is_found() -> bool:
-            one = find(self.execution())
+            one = find(self.get_execution())
             found.extend([] if one is None else [one])
             return bool(found)
 
-        wait_until(is_found, SECONDS, lambda: f"{what} in {self.execution()}")
+        wait_until(is_found, SECONDS, lambda: f"{what} in {self.get_execution()}")
         return found[0]
 
     def wait(self, kind: WaitKind) -> Wait:
@@ -308,7 +308,7 @@ def test_wait_for_a_starting_harness_is_reported(
     with Seen(pipelines.job(pipeline), web) as seen:
         wait = seen.wait(WaitKind.HARNESS)
         assert (wait.count > 0, wait.seconds > 0) == (True, True)
-        (bundle, *_) = seen.execution().bundles
+        (bundle, *_) = seen.get_execution().bundles
         assert bundle.where is BundlePlace.STARTING_HARNESS
         seen.tells(WaitKind.HARNESS)
 

@@ -14,6 +14,8 @@ import pytest
 
 PACKAGES = (
     "beam_runner_data",
+    "beam_runner_driver",
+    "beam_runner_embedded",
     "beam_runner_engine",
     "beam_runner_jobservices",
     "beam_runner_model",

@@ -1,4 +1,4 @@
-"""The image builds without a daemon, and its entry point starts servers and executors.
+"""Tests that the image builds without a daemon, and that its entry point starts servers and executors.
 
 The base image is a Debian of `debootstrap` with this machine's certificates, because no image registry
 is needed then. `buildah` runs the steps in a chroot, so neither Docker nor a container runtime is

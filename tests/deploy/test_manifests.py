@@ -1,4 +1,4 @@
-"""The Kubernetes files match the schemas of Kubernetes, and the chart renders the same objects."""
+"""Tests that the Kubernetes files match the schemas of Kubernetes, and that the chart renders the same objects."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def kustomized() -> str:
     return run(KUBECTL, "kustomize", str(DEPLOY / "kubernetes"))
 
 
-def test_manifests_match_the_schemas() -> None:
+def test_kubernetes_manifests_match_the_schemas() -> None:
     files = [one for one in DEPLOY.glob("kubernetes/*.yaml") if one.stem != "kustomization"]
     check_schemas("\n---\n".join(one.read_text(encoding="utf-8") for one in files))
 
 
-def test_misspelt_field_is_found() -> None:
+def test_schema_check_finds_a_misspelt_field() -> None:
     text = (DEPLOY / "kubernetes" / "server.yaml").read_text(encoding="utf-8")
     wrong = yaml.safe_load(text.replace("periodSeconds", "periodSecond").partition("---")[0])
     with pytest.raises(kubernetes_validate.ValidationError):
@@ -112,14 +112,14 @@ def test_kustomization_sets_namespace_and_image_of_executors(kustomized: str) ->
 
 
 @with_helm
-def test_chart_passes_its_linter() -> None:
+def test_helm_chart_passes_its_linter() -> None:
     run(HELM, "lint", "--strict", str(CHART), *STORES)
 
 
 @with_helm
 @pytest.mark.parametrize("values", [(), ALL_VALUES], ids=["defaults", "all values"])
 @pytest.mark.parametrize("release", ["beam-spark", "x" * 53])
-def test_rendered_chart_matches_the_schemas(values: tuple[str, ...], release: str) -> None:
+def test_rendered_helm_chart_matches_the_schemas(values: tuple[str, ...], release: str) -> None:
     text = render_chart(*STORES, *values, release=release)
     check_schemas(text)
     (line,) = read_manifests("chart", text)
@@ -128,7 +128,7 @@ def test_rendered_chart_matches_the_schemas(values: tuple[str, ...], release: st
 
 @with_helm
 @with_kubectl
-def test_chart_renders_the_manifests(kustomized: str) -> None:
+def test_helm_chart_renders_the_same_objects_as_the_manifests(kustomized: str) -> None:
     rendered, plain = (
         without_labels_of_helm(read(one)) for one in (render_chart(*STORES), kustomized)
     )
@@ -151,13 +151,13 @@ def test_chart_renders_the_manifests(kustomized: str) -> None:
         "--set=tokenSecret=",
     ],
 )
-def test_chart_refuses_wrong_value(wrong: str) -> None:
+def test_helm_chart_refuses_a_wrong_value(wrong: str) -> None:
     name = wrong.split("=")[1].partition(".")[0]
     assert name in render_chart(*STORES, wrong, code=1)
 
 
 @with_helm
-def test_all_values_reach_the_objects() -> None:
+def test_helm_chart_uses_each_of_its_values() -> None:
     objects = read(render_chart(*STORES, *ALL_VALUES))
     deployment = objects["Deployment", "beam-spark"]["spec"]
     pod = deployment["template"]["spec"]

@@ -1,4 +1,4 @@
-"""Execution of deploy/standalone/README.md on two machines with separate disks, addresses and processes."""
+"""Tests that run the commands of deploy/standalone/README.md on two machines with separate disks and addresses."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def make_environment(layout: Layout) -> Mapping[str, str]:
 
 
 @pytest.mark.timeout(900)
-def test_page_leads_from_two_machines_to_a_result(layout: Layout, machines: Network) -> None:
+def test_standalone_page_commands_run_a_job_on_two_machines(
+    layout: Layout, machines: Network
+) -> None:
     blocks = read_blocks()
     head, worker = machines.machine("head"), machines.machine("worker")
     replaced = {
@@ -97,7 +99,7 @@ def test_page_leads_from_two_machines_to_a_result(layout: Layout, machines: Netw
             machine.stop()
 
 
-def test_ports_of_the_page_are_those_of_its_commands() -> None:
+def test_standalone_page_lists_the_ports_of_its_commands() -> None:
     text = PAGE.read_text(encoding="utf-8")
     blocks = read_blocks()
     given = {

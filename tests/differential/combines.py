@@ -46,10 +46,6 @@ class Statistics(beam.CombineFn):
         self._is_set_up = False
 
 
-class NoLift(Statistics):
-    """CombineFn that is applied to elements after the grouping."""
-
-
 class Ordered(beam.CombineFn):
     """All values in order, as a list; accumulators are iterables of the model."""
 

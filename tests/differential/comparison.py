@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 
 import attrs
 import streams
+from campaigns import Results, difference
 from minimise import minimised
 from runners import Built, Refused, Runner, Server, Telling, built, built_stream
 from sink import Outputs
 from spec import Spec
 from streams import StreamSpec
 
-_SHOWN_ROWS = 6
-_SHOWN_CHARACTERS = 3000
-
 
 @attrs.define
-class Tally:
+class Tally(Results):
     """Results of pipelines.
 
     Attributes:
-        same: number of pipelines with the oracle's outputs, by environment.
-        rows: number of compared elements.
-        refused: pipelines that the oracle can't run, with the reasons.
         fatal: pipelines that killed the process of the oracle.
-        differences: differences, each with the smallest found pipeline that shows it.
     """
 
-    same: Counter[str] = attrs.field(factory=Counter)
-    rows: int = 0
-    refused: list[str] = attrs.field(factory=list)
     fatal: list[str] = attrs.field(factory=list)
-    differences: list[str] = attrs.field(factory=list)
-
-    def add(self, other: Tally) -> None:
-        """Adds the counts of another tally."""
-        self.same += other.same
-        self.rows += other.rows
-        self.refused += other.refused
-        self.fatal += other.fatal
-        self.differences += other.differences
 
     def tell(self) -> None:
         """Prints whatever is not the same."""
@@ -159,18 +140,3 @@ def stream_difference(name: str, spec: StreamSpec, runner: Telling | Server) -> 
             return difference(streams.expected(spec, name), runner.run_stream(made))
     except Refused as refused:
         return str(refused)
-
-
-def difference(expected: Outputs, found: Outputs) -> str | None:
-    """Returns the difference of the outputs of pipelines; empty without a difference."""
-    told = []
-    for output in sorted(expected.keys() | found.keys()):
-        wanted, got = expected.get(output, Counter()), found.get(output, Counter())
-        if wanted != got:
-            told.append(f"{output}:{_shown('-', wanted - got)}{_shown('+', got - wanted)}")
-    return "\n".join(told)[:_SHOWN_CHARACTERS] or None
-
-
-def _shown(sign: str, rows: Counter[str]) -> str:
-    most = rows.most_common(_SHOWN_ROWS)
-    return "".join(f"\n  {sign} {count} x {row}" for row, count in most)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import faulthandler
-import logging
-import math
 import os
 import secrets
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -21,19 +17,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import build
+from campaigns import add_common_options, begin_process, end_if_stuck, make_batches
 from comparison import Tally, compare, compare_stream
 from harness_commands import boot_command, environment_flags
-from haste import make_haste
 from job_server import FAILING_SOON, job_server
 from mortal import At, Died, Mortals
 from runners import Oracle, Server, Telling
-from spec import Spec, from_text
+from spec import Spec
 from streams import StreamSpec, random_stream
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = ("embedded", "LOOPBACK", "PROCESS")
 ORACLE = "the oracle"
-_BATCH_SECONDS = 1800
 _MOST_LEFT_OUT = 0.05
 _TOLD_EVERY = 10
 _READERS = 10
@@ -48,7 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = secrets.randbelow(2**32) if options.seed is None else options.seed
     print(f"seed {seed}: `--seed {seed}` runs the same again", flush=True)
     with tempfile.TemporaryDirectory(prefix="t") as folder, tempfile.TemporaryDirectory() as boot:
-        environment = {"PYTHONPATH": str(HERE), "PIP_NO_INDEX": "1"}
+        environment = {
+            "PYTHONPATH": os.pathsep.join((str(HERE), os.environ.get("PYTHONPATH", ""))),
+            "PIP_NO_INDEX": "1",
+        }
         plain = ["--without-spark"] if options.without_spark else []
         flags = ("--bulk", options.bulk, FAILING_SOON, *plain)
         with job_server(Path(folder), *flags, environment=environment) as server:
@@ -63,9 +61,12 @@ def _run(
     """Runs all pipelines in each kind of environment; returns 1 if anything differs."""
     tally = Tally()
     runners = {name: Server(address, flags) for name, flags in environments.items()}
-    tasks: list[_Task] = [*_batches(options, seed), *_streams(options, seed)]
+    tasks: list[_Task] = [
+        *make_batches(options, seed, options.pipelines, build.random_spec),
+        *_streams(options, seed),
+    ]
     ended, deadline = 0, time.monotonic() + 60 * options.minutes
-    with Mortals(_begin) as mortals, ThreadPoolExecutor(options.jobs) as threads:
+    with Mortals(begin_process) as mortals, ThreadPoolExecutor(options.jobs) as threads:
 
         def begun(task: _Task) -> tuple[_Done, _Task]:
             return threads.submit(mortals.call, _compared, task, runners, options.tries), task
@@ -117,24 +118,6 @@ def _of_the_dead(task: _Task, died: Died) -> Tally:
     return Tally(fatal=[f"{text}\n{next(iter(task.values()))}"])
 
 
-def _begin() -> None:
-    """Initializes a process that compares pipelines."""
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    make_haste()
-
-
-def _batches(options: argparse.Namespace, seed: int) -> Iterator[dict[str, Spec]]:
-    if options.spec:
-        yield {"p": from_text(options.spec.read_text(encoding="utf-8"))}
-        return
-    numbers = options.only or range(options.pipelines)
-    size = 1 if options.only else options.batch
-    for start in range(0, len(numbers), size):
-        chosen = numbers[start : start + size]
-        yield {f"p{number}": build.random_spec(f"{seed}/{number}") for number in chosen}
-
-
 def _streams(options: argparse.Namespace, seed: int) -> Iterator[tuple[str, StreamSpec]]:
     """Compares scripts, each with several readers; each reader counts as a stream."""
     if not options.spec and not options.only:
@@ -145,41 +128,18 @@ def _streams(options: argparse.Namespace, seed: int) -> Iterator[tuple[str, Stre
 
 def _compared(at: At, task: _Task, servers: Mapping[str, Server], tries: int) -> Tally:
     runners = {name: Telling(at, name, server) for name, server in servers.items()}
-    # Beam's runner can't be stopped: a batch that hangs ends with a traceback of all threads.
-    faulthandler.dump_traceback_later(_BATCH_SECONDS, exit=True)
-    try:
+    with end_if_stuck():
         if isinstance(task, tuple):
             return compare_stream(*task, runners)
         return compare(task, Telling(at, ORACLE, Oracle()), runners, tries)
-    finally:
-        faulthandler.cancel_dump_traceback_later()
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
-    add("--pipelines", type=int, default=2000, help="how many, in each kind of environment")
-    add("--streams", type=int, default=400, help="how many TestStreams, likewise")
-    add("--seed", type=int, help="what makes them (default: another one each time)")
-    add("--environment", action="append", choices=ENVIRONMENTS, help="default: all")
-    add("--bulk", default="auto", help="whether stages of bounded data are run as Spark's own jobs")
-    add("--without-spark", action="store_true", help="on plain processes of this machine")
-    add("--only", type=int, action="append", help="run that pipeline of the seed alone")
-    add("--spec", type=Path, help="run the pipeline whose expression is in that file")
-    add("--batch", type=int, default=25, help="how many pipelines are run in one job")
-    add(
-        "--tries",
-        type=int,
-        default=60,
-        help="how often what differs is run again to make it smaller",
-    )
-    add(
-        "--minutes",
-        type=float,
-        default=math.inf,
-        help="after which no more begin, however many are left",
-    )
-    add("--jobs", type=int, default=os.cpu_count(), help="how many jobs are run side by side")
+    add("--pipelines", type=int, default=2000, help="number in each kind of environment")
+    add("--streams", type=int, default=400, help="number of TestStreams, likewise")
+    add_common_options(parser, ENVIRONMENTS, batch=25, tries=60)
     return parser.parse_args(arguments)
 
 

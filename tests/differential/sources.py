@@ -78,7 +78,7 @@ def bounded(root: Any, label: str, *, count: int) -> Collection:
 
 
 class Ranges(RestrictionProvider):
-    """The numbers from 0 up to the element, cut in pieces of four."""
+    """The numbers from 0 up to the element, in chunks of four."""
 
     def initial_restriction(self, element: int) -> OffsetRange:
         return OffsetRange(0, element)

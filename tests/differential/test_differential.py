@@ -1,4 +1,4 @@
-"""Treatment of pipelines that kill their process."""
+"""Tests of the differential comparison for pipelines that kill their process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STREAM = ("s0", random_stream("7/0", 2))
 
 
 @pytest.mark.parametrize("task", [BATCH, ALONE, STREAM])
-def test_process_exit_in_a_tested_environment_is_a_difference(task) -> None:
+def test_differential_run_with_an_exited_environment_process_reports_a_difference(task) -> None:
     tally = _of_the_dead(task, Died("LOOPBACK"))
     (told,) = tally.differences
     assert "LOOPBACK" in told and all(
@@ -29,7 +29,9 @@ def test_process_exit_in_a_tested_environment_is_a_difference(task) -> None:
     assert not tally.fatal
 
 
-def test_pipeline_that_kills_the_oracle_is_left_out(capsys: pytest.CaptureFixture) -> None:
+def test_differential_run_omits_a_pipeline_that_kills_the_reference_runner(
+    capsys: pytest.CaptureFixture,
+) -> None:
     tally = _of_the_dead(ALONE, Died(ORACLE))
     (told,) = tally.fatal
     assert "p3" in told and str(ALONE["p3"]) in told
@@ -38,7 +40,7 @@ def test_pipeline_that_kills_the_oracle_is_left_out(capsys: pytest.CaptureFixtur
     assert not tally.differences
 
 
-def test_batch_that_kills_the_oracle_is_run_again_by_halves() -> None:
+def test_differential_run_halves_a_batch_that_kills_the_reference_runner() -> None:
     tally = _of_the_dead(BATCH, Died(ORACLE))
     assert not (tally.fatal or tally.differences)
     assert [list(half) for half in _halves(BATCH)] == [["p0", "p1"], ["p2", "p3", "p4"]]

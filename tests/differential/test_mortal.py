@@ -1,4 +1,4 @@
-"""A process that dies costs its own call alone."""
+"""Tests that a call that kills its process affects no other call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from called import begin, work
 from mortal import Died, Mortals
 
 
-def test_process_exit_is_reported_and_the_next_call_starts_a_new_process() -> None:
+def test_isolated_call_that_exits_its_process_is_reported_and_leaves_later_calls_working() -> None:
     with Mortals(begin) as mortals:
         first, second = (mortals.call(work, what) for what in ("one", "two"))
         died = mortals.call(work, "death")

@@ -1,4 +1,4 @@
-"""Fixes of the oracle."""
+"""Tests of the corrections of Beam's FnApiRunner, which serves as the reference runner."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rules import last_moment, told
 from spec import Spec, Step
 
 
-def test_timers_of_two_transforms_with_the_same_name_are_separate() -> None:
+def test_reference_runner_separates_timers_of_two_transforms_with_the_same_name() -> None:
     # The first transform has keys of bytes; the second coder turned them into a segmentation fault,
     # or an error.
     strings = {"kind": "str", "values": ["a", "b"], "times": None, "hinted": True}
@@ -37,7 +37,7 @@ def test_timers_of_two_transforms_with_the_same_name_are_separate() -> None:
     assert all(rows.total() for rows in found.values())
 
 
-def test_side_input_contains_the_output_of_all_bundles() -> None:
+def test_reference_runner_side_input_contains_the_output_of_all_bundles() -> None:
     # Full batches, and a batch that a timer ends; numbers are below 7, and keys of the multimap
     # below 3.
     numbers = {"kind": "int", "values": list(range(9)), "times": None, "hinted": True}
@@ -60,7 +60,7 @@ def test_side_input_contains_the_output_of_all_bundles() -> None:
         assert of_a_key == ", ".join(n for n in every_one.split(", ") if int(n) % 3 in keys)
 
 
-def test_side_and_main_input_contains_the_output_of_all_bundles() -> None:
+def test_reference_runner_pcollection_as_side_and_main_input_is_complete() -> None:
     numbers = {"kind": "int", "values": list(range(9)), "times": None, "hinted": True}
     spec = Spec(
         (
@@ -77,7 +77,9 @@ def test_side_and_main_input_contains_the_output_of_all_bundles() -> None:
 
 
 @pytest.mark.parametrize("second", [10, -10])
-def test_end_of_window_pane_has_the_last_millisecond_of_any_window(second: int) -> None:
+def test_reference_runner_end_of_window_pane_has_the_last_millisecond_of_its_window(
+    second: int,
+) -> None:
     window = IntervalWindow(second - 5, second)
     coder = TimestampPrefixingOpaqueWindowCoder()
     last = window.max_timestamp().micros // 1000 * 1000
@@ -87,7 +89,7 @@ def test_end_of_window_pane_has_the_last_millisecond_of_any_window(second: int) 
         assert last_moment(None, each, None) == Timestamp(micros=last)
 
 
-def test_window_before_the_minimum_timestamp_is_clamped_like_in_beam() -> None:
+def test_reference_runner_clamps_a_window_before_the_minimum_timestamp_like_beam() -> None:
     assert told("[-9223372036860.0, -9223372036850.0)") == "[-9223372036854.775, -9223372036850.0)"
     assert (
         told("[-9223372036854.775, -9223372036850.0)") == "[-9223372036854.775, -9223372036850.0)"

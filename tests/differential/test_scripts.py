@@ -1,4 +1,4 @@
-"""Model of scripts, with which real state and timers are compared."""
+"""Tests of the reference model of state and timers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scripts import Model, foretold
 END = 2_000_000
 
 
-def test_model_timers_fire_by_time_and_clock_timers_fire_last() -> None:
+def test_reference_model_fires_event_time_timers_in_order_and_processing_time_timers_last() -> None:
     rung = clocks = 0
     for number in range(200):
         calls = [text.split()[:3] for text in foretold(number, 1_000_000, END)]
@@ -26,7 +26,7 @@ def test_model_timers_fire_by_time_and_clock_timers_fire_last() -> None:
     assert rung > 200 and clocks > 20
 
 
-def test_model_timer_fires_once_after_the_watermark_passes() -> None:
+def test_reference_model_fires_a_timer_once_after_the_watermark_passes() -> None:
     for number in range(50):
         model = Model(END)
         model.element(number, 1_000_000)

@@ -30,12 +30,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marks of Beam's test modules."""
+    """Declares the pytest marks of Beam's test modules."""
     declare_beam_marks(config)
 
 
 class Program:
-    """Python script in a separate folder. Every process that it starts inherits a mark in its environment."""
+    """Python script in a separate folder. Every process that the script starts inherits an
+    environment variable, by which the tests find the process.
+    """
 
     def __init__(self, folder: Path, temporary: Path) -> None:
         self.folder = folder

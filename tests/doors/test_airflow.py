@@ -1,4 +1,4 @@
-"""Airflow's operator runs a program with this runner by name."""
+"""Tests that Airflow's operator runs a program with this runner by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beam APIs that take a runner by name: YAML and TestPipeline."""
+"""Tests of Beam APIs that take a runner by name: YAML and TestPipeline."""
 
 from __future__ import annotations
 

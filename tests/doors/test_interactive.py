@@ -1,6 +1,4 @@
-"""Beam's interactive runner on this runner: Spark computes bounded PCollections, and streams are
-recorded and replayed.
-"""
+"""Tests of Beam's interactive runner: Spark computes bounded PCollections, and streams are recorded and replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a kill of a parent process, no process of the runner runs ten seconds later."""
+"""Tests that no process of the runner runs ten seconds after a kill of its parent process."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _kill(program: Any, process: subprocess.Popen[str]) -> None:
     ],
     ids=["BeamSparkRunner", "PrismRunner", "PrismRunner-embedded"],
 )
-def test_processes_exit_if_the_python_program_is_killed(
+def test_runner_processes_exit_if_the_submitting_program_is_killed(
     program: Any, options: tuple[str, ...]
 ) -> None:
     program.write("main.py", STREAM)

@@ -1,4 +1,4 @@
-"""A notebook's kernel: cells run twice in a row, the second time with a function that was edited."""
+"""Tests of a notebook kernel that runs cells twice, the second time with an edited function."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ END = "print(len(set(endpoints)))"
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_function_edited_between_two_notebook_runs_is_used(
+def test_notebook_run_uses_a_function_edited_after_the_previous_run(
     program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in program.environment.items():

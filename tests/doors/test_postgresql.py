@@ -1,4 +1,4 @@
-"""PostgreSQL: a million rows are read in parallel and written back by `WriteToSpark`, from files, and by statements that may be repeated, while workers are killed."""
+"""Tests that PostgreSQL rows are read in parallel and written back exactly once while workers are killed."""
 
 from __future__ import annotations
 

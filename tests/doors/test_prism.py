@@ -1,4 +1,4 @@
-"""Prism's client of Beam starts this server in place of Prism."""
+"""Prism's client in Beam with this server instead of Prism, and a sink that Prism refuses."""
 
 from __future__ import annotations
 
@@ -34,3 +34,29 @@ def test_prism_client_of_beam_runs_on_the_server(program: Any) -> None:
     assert sorted((program.folder / "out").read_text().split()) == ["2", "4", "6"]
     assert "INFO PrismRunner: serving the Beam Job API at" in told
     assert '"msg"' not in told
+
+
+SINK = """
+import sys
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from beam_spark_io import WriteFilesExactlyOnce
+
+with beam.Pipeline(options=PipelineOptions(sys.argv[1:])) as pipeline:
+    _ = pipeline | beam.Create([{"id": 1}]) | WriteFilesExactlyOnce("sales", "jsonl")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_prism_refuses_a_sink_that_requires_stable_input(
+    program: Any, request: pytest.FixtureRequest
+) -> None:
+    binary = request.config.getoption("--prism")
+    if not binary:
+        pytest.skip("NOT RUN: --prism names no binary of Prism")
+    program.write("main.py", SINK)
+    code, output = program.run("main.py", "--runner=PrismRunner", f"--prism_location={binary}")
+    assert code != 0
+    assert "beam:requirement:pardo:stable_input:v1" in output
+    assert not (program.folder / "sales").exists()

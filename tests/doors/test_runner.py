@@ -1,4 +1,4 @@
-"""`--runner=beam_spark_executor.BeamSparkRunner`, from scripts as people write them."""
+"""Tests of scripts with the option `--runner=beam_spark_executor.BeamSparkRunner`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ pipeline.run().wait_until_finish()
 
 
 @pytest.mark.timeout(400)
-def test_script_with_a_neighbouring_package_runs(program: Any) -> None:
+def test_script_that_imports_a_package_of_its_folder_runs(program: Any) -> None:
     program.write("main.py", SCRIPT)
     program.write("words/__init__.py", "")
     program.write("words/lengths.py", "def longer(x):\n    return x + 10\n")
@@ -95,7 +95,7 @@ def test_killed_program_leaves_no_process_or_folder(program: Any) -> None:
 
 
 @pytest.mark.timeout(200)
-def test_wrong_options_are_reported_in_one_sentence(program: Any) -> None:
+def test_script_with_wrong_options_is_refused_with_one_sentence(program: Any) -> None:
     program.write("main.py", SCRIPT.replace("from words import lengths", ""))
     code, told = program.run("main.py", RUNNER[0], "--spark_master_url=sparky")
     assert code == 1

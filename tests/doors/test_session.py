@@ -1,4 +1,4 @@
-"""`BeamSparkRunner` in programs with an existing SparkSession: notebooks and scripts."""
+"""Tests of `BeamSparkRunner` in programs with an existing SparkSession, such as notebooks."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_existing_spark_session_is_used_and_not_stopped(program: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_named_spark_master_starts_a_separate_session(program: Any) -> None:
+def test_runner_with_a_named_spark_master_starts_a_separate_session(program: Any) -> None:
     program.write("main.py", SCRIPT)
     program.write("words/__init__.py", "")
     program.write("words/lengths.py", "def longer(x):\n    return x + 10\n")
@@ -96,7 +96,7 @@ def test_named_spark_master_starts_a_separate_session(program: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_session_without_worker_reuse_is_refused(program: Any) -> None:
+def test_spark_session_without_worker_reuse_is_refused(program: Any) -> None:
     program.write("main.py", REFUSED)
     code, told = program.run("main.py", "spark.python.worker.reuse", "false")
     assert code == 1
@@ -188,7 +188,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_dataframe_converts_to_a_pcollection_and_back(program: Any) -> None:
+def test_dataframe_round_trips_through_a_pcollection(program: Any) -> None:
     program.write("main.py", FRAMES)
     code, told = program.run("main.py")
     assert code == 0, told

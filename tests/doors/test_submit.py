@@ -1,4 +1,4 @@
-"""``spark-submit`` of a program with `BeamSparkRunner`, and of the server itself."""
+"""Tests of ``spark-submit`` for a program with `BeamSparkRunner`, and for the server itself."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+from beam_runner_driver.lanes.lanes import LostWork
 from beam_runner_engine.scheduler.commands import Bundle
-from beam_runner_runtime.driver.lanes import LostWork
 from small_plans import bundle_of
 
 LOOP: Any = "the order to run the loop"
@@ -27,7 +27,7 @@ def bundle(number: int, attempt: int = 1, shard: int | None = None) -> Bundle:
 
 
 def opened(lanes: Any, number: int, link: FakeLink) -> LostWork:
-    """Opens a lane, and gives it work as the job would."""
+    """Opens a lane (the connection of a worker process), and sends the lane work as the job does."""
     loss: LostWork = lanes.handle_opened_lane(number, link)
     lanes.assign_bundles()
     return loss

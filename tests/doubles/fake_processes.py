@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from beam_runner_runtime.driver.processes import SilentProcess
+from beam_runner_driver.lanes.processes import SilentProcess
 
 
 @attrs.define

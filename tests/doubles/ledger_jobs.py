@@ -1,4 +1,6 @@
-"""Jobs that consist of a ledger only, and entries for the ledger."""
+"""Jobs that consist only of a ledger (the committed state of a job), and journal entries for the
+ledger.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ from typing import Any
 
 import attrs
 from beam_runner_data.rows.refs import FileRows, Segment, StateCommit
+from beam_runner_driver.ledger.ledger import JobLedger
+from beam_runner_driver.ledger.scheduling import make_root_outputs
 from beam_runner_engine.scheduler.commands import Bundle, Command, Input, SplitBundle
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import (
@@ -27,8 +31,6 @@ from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.messages import BundleReply
-from beam_runner_runtime.driver.ledger import JobLedger
-from beam_runner_runtime.driver.scheduling import make_root_outputs
 from beam_runner_urns import metrics as metric_urns
 from sample_buffers import buffer
 from small_plans import cut, plan_of, stage
@@ -51,7 +53,9 @@ KEYED = plan_of(
 
 
 class Job:
-    """Ledger with a journal of all applied entries."""
+    """Ledger (committed state of a job), with a journal of all entries that were applied to the
+    ledger.
+    """
 
     def __init__(self, plan: JobPlan, **limits: Any) -> None:
         self.ledger = JobLedger(plan, 4, Limits(**{"parallelism": 8, **limits}), DefaultPolicy())

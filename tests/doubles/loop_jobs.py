@@ -1,4 +1,6 @@
-"""Job whose bundles all run in the loop inside a task, and a rig whose only worker runs the loop."""
+"""Job whose bundles all run in the scheduler loop inside a worker process, and a test rig whose
+only worker runs this loop.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,12 @@ UNHURRIED = attrs.evolve(
 
 
 def tune(monkeypatch: pytest.MonkeyPatch, **numbers: int) -> None:
-    """Has loops go by other numbers."""
+    """Changes the limits of scheduler loops."""
     monkeypatch.setattr(loop_module, "TUNING", attrs.evolve(UNHURRIED, **numbers))
 
 
 def rig_in_loop(place: Path) -> tuple[Rig, FakeWorker, RunLoop]:
-    """Returns a rig whose only worker has the order to run the loop."""
+    """Returns a test rig whose only worker has the order to run the scheduler loop."""
     rig = Rig(place, PLAN, TRANSFORMS, loop_bytes=LOOP_BYTES)
     rig.begin()
     rig.open_lanes()

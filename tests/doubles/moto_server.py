@@ -1,10 +1,12 @@
-"""S3 server in this process, and the environment variables of its clients."""
+"""Server of object stores in this process, and the environment variables of its clients."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import boto3
 from atomic_moto import make_creation_atomic
 from moto.server import ThreadedMotoServer
 
@@ -26,3 +28,23 @@ def moto_server() -> Iterator[str]:
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
     server.stop()
+
+
+def make_store(address: str, scheme: str) -> Mapping[str, str]:
+    """Makes the bucket `BUCKET` on a server; returns the environment variables of clients of a scheme."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=address,
+        aws_access_key_id="key",
+        aws_secret_access_key="secret",
+        region_name="us-east-1",
+    )
+    client.create_bucket(Bucket=BUCKET)
+    if scheme == "s3":
+        return {**S3, "AWS_ENDPOINT_URL": address}
+    account = {"gcs_base_url": address, "disable_oauth": True, "client_email": ""}
+    return {
+        "GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(
+            {**account, "private_key": "", "private_key_id": ""}
+        )
+    }

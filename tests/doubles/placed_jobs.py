@@ -1,4 +1,6 @@
-"""Jobs that only open and close lanes, on a real placement."""
+"""Jobs that only open and close lanes (worker processes), on a real placement (starter of worker
+processes).
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
+from beam_runner_driver.ports import JobPlacement, Placement
 from beam_runner_model.stages import JobContext
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.messages import CloseLane, FromWorker, JobWork, LaneOpened
 from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer, WorkerLink
-from beam_runner_runtime.driver.ports import JobPlacement, Placement
 from beam_runner_storage.stores.spec import StoreSpec
 
 SECONDS = 120
@@ -21,7 +23,7 @@ SECONDS = 120
 
 @attrs.define(eq=False)
 class PlacedJob:
-    """A job as the channel sees it: notes which process opens which lane."""
+    """Job for the channel server, which records which process opens which lane."""
 
     job_id: str
     folder: Path
@@ -49,29 +51,31 @@ class PlacedJob:
         pass
 
     def start(self, lane: int) -> None:
-        """Starts a lane."""
+        """Requests a lane (worker process) from the placement."""
         self.placed.start_lane(lane, lambda number, error: self.ended.put((number, error)))
 
     def open(self, lane: int) -> WorkerLink:
-        """Starts a lane; the process that has opened it."""
+        """Starts a lane, and returns the process that has opened the lane."""
         self.start(lane)
         return self.next_opened(lane)
 
     def next_opened(self, lane: int) -> WorkerLink:
-        """Returns the next process that opens the lane, which may be a retry."""
+        """Returns the next process that opens the lane. The process can be a retry of an earlier
+        one.
+        """
         number, link = self.opened.get(timeout=SECONDS)
         assert number == lane
         return link
 
     def close(self, lane: int, link: WorkerLink) -> None:
-        """Closes a lane in good order."""
+        """Closes a lane, as the server does after its last bundle."""
         link.send(CloseLane())
         assert self.ended.get(timeout=SECONDS) == (lane, "")
 
 
 @attrs.define
 class PlacedJobs:
-    """A placement with a channel, and jobs on it."""
+    """Placement (starter of worker processes) with a channel server, and jobs on this placement."""
 
     placement: Placement
     jobs: dict[str, PlacedJob]
@@ -84,11 +88,11 @@ class PlacedJobs:
         return job
 
     def end(self) -> None:
-        """Ends all jobs and all their lanes."""
+        """Ends all jobs and the lanes of all jobs."""
         for job in self.jobs.values():
             job.placed.cancel()
             job.placed.close(workers_gone=False)
-            self.placement.job_ended()
+            self.placement.handle_job_end()
         self.jobs.clear()
 
 
@@ -96,9 +100,9 @@ class PlacedJobs:
 def served(placement: Placement) -> Iterator[dict[str, PlacedJob]]:
     """Yields a channel for the processes of a placement, with its jobs."""
     jobs: dict[str, PlacedJob] = {}
-    server = ChannelServer(ChannelAddress(), jobs.get, placement.order)
+    server = ChannelServer(ChannelAddress(), jobs.get, placement.get_standby_order)
     server.start()
     placement.attach(server.endpoints)
     yield jobs
-    placement.stand_down()
+    placement.end_standby_processes()
     server.stop()

@@ -8,6 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from beam_runner_driver.coordination.coherence import check_bundle_placement
+from beam_runner_driver.coordination.coordinator import JobCoordinator
+from beam_runner_driver.coordination.metrics import MetricsTally
+from beam_runner_driver.lanes.slots import ClusterSlots, JobSlots
+from beam_runner_driver.ledger.job_folder import JobFolder
+from beam_runner_driver.ledger.journal_codec import decode_entries
+from beam_runner_driver.ledger.ledger import JobLedger
+from beam_runner_driver.ledger.patient_journal import PatientJournal
+from beam_runner_driver.ledger.recovery import recover_ledger
+from beam_runner_driver.ledger.scheduling import make_root_outputs
+from beam_runner_driver.ledger.settings import JobSettings
 from beam_runner_engine.scheduler.events import Start
 from beam_runner_engine.scheduler.policy import DefaultPolicy, SectionPolicy
 from beam_runner_engine.scheduler.specs import Limits
@@ -23,16 +34,6 @@ from beam_runner_runtime.channel.messages import (
     RunLoop,
     SplitRequest,
 )
-from beam_runner_runtime.driver.coherence import check_bundle_placement
-from beam_runner_runtime.driver.coordinator import JobCoordinator
-from beam_runner_runtime.driver.job_folder import JobFolder
-from beam_runner_runtime.driver.journal_codec import decode_entries
-from beam_runner_runtime.driver.ledger import JobLedger
-from beam_runner_runtime.driver.metrics import MetricsTally
-from beam_runner_runtime.driver.recovery import recover_ledger
-from beam_runner_runtime.driver.scheduling import make_root_outputs
-from beam_runner_runtime.driver.settings import JobSettings
-from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
 from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.spec import StoreSpec
 from section_doubles import FakeSections
@@ -59,9 +60,6 @@ class LoggedJournal:
                 if isinstance(entry, BundleReply):
                     attempt = Attempt(entry.done.bundle, entry.done.attempt)
                     self._log.append(("commit", attempt))
-
-    def write_snapshot(self, state: bytes) -> None:
-        self._journal.store_snapshot(state)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
@@ -110,7 +108,7 @@ class Rig:
         self.metrics = MetricsTally(ledger.metrics.infos())
         self.coordinator = JobCoordinator(
             ledger,
-            self.journal,
+            PatientJournal(self.journal, None, lambda outage: False),
             self.metrics,
             self.starting.append,
             self.sections,
@@ -134,7 +132,7 @@ class Rig:
             policies = DefaultPolicy(), self.section_policy
             ledger = JobLedger(self.plan, SHARDS, Limits(**limits), *policies)
             ledger.apply_entry(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
-            self.journal.write_snapshot(ledger.encode_snapshot())
+            self.journal.store_snapshot(ledger.encode_snapshot())
         return ledger
 
     @property

@@ -38,13 +38,13 @@ EXPECTED = {"a=2": 2, "b=1": 2}
 
 
 def broken(order: RunBundle, failure: UserFailure | None = None) -> BundleFailure:
-    """Returns the failure of a section by user code, or by Spark."""
+    """Returns the failure of a section (a Spark job), caused by user code or by Spark."""
     attempt = order.attempt
     return BundleFailure(attempt, failure, "" if failure else "Spark lost it")
 
 
 def refused(order: RunBundle) -> SectionRefusal:
-    """Returns the refusal of a section."""
+    """Returns the report that a section (several stages) can't run as one Spark job."""
     return SectionRefusal(order.attempt, "it has residuals")
 
 
@@ -55,7 +55,7 @@ class FakeSections:
     Attributes:
         waiting: running sections with their titles.
         history: orders of all started sections.
-        answer: function from an order to its outcome; None for the real outcome.
+        answer: function that returns the outcome of an order; None for the real outcome.
         tasks: progress of the tasks.
     """
 
@@ -73,20 +73,20 @@ class FakeSections:
         self.history.append(order)
         self.waiting.append((order, title, on_end))
 
-    def heard(self, message: Any) -> bool:
+    def handle_section_message(self, message: Any) -> bool:
         return False
 
-    def section_tasks(self) -> TaskCounts:
+    def count_section_tasks(self) -> TaskCounts:
         return self.tasks
 
     def end_all(self) -> None:
-        """Finishes all running sections."""
+        """Finishes all running sections (Spark jobs)."""
         waiting, self.waiting = self.waiting, []
         for order, _, on_end in waiting:
             on_end(self.answer(order) or self.run(order))
 
     def run(self, order: RunBundle) -> BundleReply | BundleFailure:
-        """Runs a section to its end."""
+        """Runs a section (a Spark job) to its end."""
         worker = FakeWorker(self.plan, self.stages, self.folder)
         made: dict[str, list[Data]] = {}
         metrics = Totals()

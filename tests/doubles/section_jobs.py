@@ -1,4 +1,4 @@
-"""Jobs, as the channel sees them, whose sections run on Spark, and the outputs of the sections."""
+"""Jobs for the channel server whose sections run as Spark jobs, and the outputs of the sections."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SectionJob:
     def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         self.said.append(message)
         if self.runner is not None:
-            self.runner.heard(message)
+            self.runner.handle_section_message(message)
 
     def handle_detached(self, link: WorkerLink) -> None:
         if link in self.links:

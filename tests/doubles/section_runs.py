@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
+from beam_runner_driver.ledger.scheduling import make_root_outputs
+from beam_runner_embedded.harness import EmbeddedHarness
 from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
 from beam_runner_model.buffers import MergingPlan
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -16,16 +18,14 @@ from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import BundleData, FolderData
 from beam_runner_runtime.bundles.keyed import KeyedStoreProvider
 from beam_runner_runtime.bundles.merging import SdkMerger
-from beam_runner_runtime.bundles.stage_work import StageWork
+from beam_runner_runtime.bundles.stage_context import StageContext
 from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
 from beam_runner_runtime.clock import ProcessingClock
-from beam_runner_runtime.driver.scheduling import make_root_outputs
 from beam_runner_runtime.sections.inbox import SectionInbox
 from beam_runner_runtime.sections.replies import SectionReply, merge_replies
 from beam_runner_runtime.sections.task import PreparedSection, SectionOrder, SectionTask
 from beam_runner_storage.stores.spec import StoreSpec
-from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.fnapi.server import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness
@@ -36,7 +36,9 @@ Parcels = list[list[bytes]]
 
 
 def order_of(plan: JobPlan, stages: Iterable[str] | None = None) -> RunBundle:
-    """Returns the order of a section of a plan's first stages, by default of all stages, which start with impulses."""
+    """Returns the order to run a plan's first stages as a section; by default all stages. The
+    stages start with impulses.
+    """
     roots = {output.collection: output.data for output in make_root_outputs(plan)}
     parts = []
     for stage_id in stages or plan.stages:
@@ -91,7 +93,7 @@ class Host:
         if stage_id not in self._stages:
             stage = self.work.plan.stages[stage_id]
             side_inputs = BundleSideInputs(stage.side_inputs, self.folder)
-            work = StageWork.for_stage(self.work, stage_id).for_section()
+            work = StageContext.for_stage(self.work, stage_id).for_section()
             work = attrs.evolve(work, budget=self.budget)
             harness = self._harness(stage).stage(stage.spec, side_inputs)
             merging = None if work.input_buffer is None else work.input_buffer.merging
@@ -127,7 +129,7 @@ class Host:
 
 
 class Run:
-    """Attempt at a section.
+    """Attempt at a section (a Spark job of several stages).
 
     Attributes:
         between: function that can change the input of a task, given its level, number and shuffle
@@ -179,6 +181,6 @@ class Run:
         """Runs the final task on shuffle blocks; returns its result."""
         inbox = SectionInbox(self.host.scratch / "last", 1 << 30)
         for parcel in parcels:
-            inbox.store_parcel(parcel)
-        inbox.check_parcels("the last", self.tasks[-1])
+            inbox.store_block(parcel)
+        inbox.check_blocks("the last", self.tasks[-1])
         return merge_replies(inbox.replies)

@@ -1,4 +1,6 @@
-"""A worker process that serves a lane in a thread, with doubles for the server and the harnesses."""
+"""Worker process that serves a lane (its connection to the server) in a thread, with doubles for
+the server and the harnesses.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ class FakeChannel:
     def attach(self, hello: WorkerHello, on_command: Any, on_lost: Any) -> None:
         self.said.put(hello)
 
-    def job_work(self) -> JobWork:
+    def request_job_work(self) -> JobWork:
         return self.work
 
     def send(self, message: Any) -> None:
@@ -82,7 +84,7 @@ class FakeEnvironment:
 
 @attrs.define(eq=False)
 class Served:
-    """Process in a lane, in a separate thread."""
+    """Worker process that serves a lane, in a separate thread."""
 
     process: WorkerProcess
     channel: FakeChannel
@@ -107,7 +109,7 @@ class Serve(Protocol):
 
 @contextmanager
 def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    """Closes the lanes of all processes at its end."""
+    """Closes the lanes of all processes at the end of the test."""
     served: list[Served] = []
 
     def make(harness: FakeHarness, plan: JobPlan = PLAN, *, durable: bool = False) -> Served:

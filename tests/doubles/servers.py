@@ -9,6 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from beam_runner_driver.job.job import RunningJob
+from beam_runner_driver.lanes.slots import ClusterSlots, JobSlots
+from beam_runner_driver.ledger.job_folder import JobFolder
+from beam_runner_driver.ledger.ledger import JobLedger
+from beam_runner_driver.ledger.recovery import recover_ledger
+from beam_runner_driver.ledger.scheduling import make_root_outputs
+from beam_runner_driver.ledger.settings import JobSettings
 from beam_runner_engine.scheduler.events import Start
 from beam_runner_engine.scheduler.policy import DefaultPolicy, SectionPolicy
 from beam_runner_engine.scheduler.specs import Limits
@@ -25,13 +32,6 @@ from beam_runner_runtime.channel.messages import (
     WorkerHello,
 )
 from beam_runner_runtime.channel.server import WorkerLink
-from beam_runner_runtime.driver.job import RunningJob
-from beam_runner_runtime.driver.job_folder import JobFolder
-from beam_runner_runtime.driver.ledger import JobLedger
-from beam_runner_runtime.driver.recovery import recover_ledger
-from beam_runner_runtime.driver.scheduling import make_root_outputs
-from beam_runner_runtime.driver.settings import JobSettings
-from beam_runner_runtime.driver.slots import ClusterSlots, JobSlots
 from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
 from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.spec import StoreSpec
@@ -82,7 +82,7 @@ class FakeSpark:
     refuses: str = ""
     is_alive: bool = True
     interface: str = ""
-    loss: str = "Spark exited unexpectedly"
+    loss_message: str = "Spark exited unexpectedly"
     dies: Callable[[Any], bool] = lambda order: False
     on_cancel: Callable[[], None] = lambda: None
     plan: JobPlan = PLAN
@@ -110,10 +110,10 @@ class FakeSpark:
 
         threading.Thread(target=run, daemon=True).start()
 
-    def heard(self, message: Any) -> bool:
+    def handle_section_message(self, message: Any) -> bool:
         return message in self.hears
 
-    def section_tasks(self) -> TaskCounts:
+    def count_section_tasks(self) -> TaskCounts:
         return TaskCounts()
 
     def cancel(self) -> None:
@@ -146,10 +146,10 @@ class FakeSpark:
                     error = "Python worker exited unexpectedly"
                     break
                 case RunBundle():
-                    self.job.handle_message(link, worker.run(command))
+                    self._pass_on(link, worker.run(command))
                 case RunLoop():
                     for message in worker.loop(command):
-                        self.job.handle_message(link, message)
+                        self._pass_on(link, message)
                 case CloseLane():
                     on_end(number, "")
                 case EndJob() | ExitProcess():
@@ -158,6 +158,11 @@ class FakeSpark:
                     pass
         self.job.handle_detached(link)
         on_end(number, error)
+
+    def _pass_on(self, link: WorkerLink, message: Any) -> None:
+        """Passes on a message of a worker; a worker of a stopped Spark sends none."""
+        if self.is_alive:
+            self.job.handle_message(link, message)
 
 
 @attrs.define(eq=False, slots=False)

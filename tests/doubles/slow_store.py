@@ -72,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(b"")
 
     def do_GET(self) -> None:
-        """Returns an object or a range of an object, piece by piece."""
+        """Returns an object or a range of an object, in small chunks."""
         contents = self.server.objects[urlsplit(self.path).path]
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         if asked is None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from beam_runner_driver.reports.reporting import format_ending
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_model.buffers import BufferKind
 from beam_runner_runtime.channel.messages import RunBundle
-from beam_runner_runtime.driver.reporting import format_ending
 from rig import Rig
 from sample_buffers import buffer
 from small_plans import plan_of, stage

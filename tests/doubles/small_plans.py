@@ -28,7 +28,7 @@ from beam_runner_model.stages import (
     OutputKind,
 )
 from beam_runner_planner.plan import JobPlan, StagePlan, TruncationPlan
-from beam_runner_runtime.bundles.stage_work import StageWork
+from beam_runner_runtime.bundles.stage_context import StageContext
 from beam_runner_runtime.channel.messages import JobWork
 from beam_runner_storage.stores.spec import StoreSpec
 
@@ -96,9 +96,9 @@ def plan_of(stages: Iterable[StagePlan], buffers: Iterable[BufferPlan] = ()) -> 
     )
 
 
-def work_of(plan: JobPlan, stage_id: str, shards: int = 4) -> StageWork:
+def work_of(plan: JobPlan, stage_id: str, shards: int = 4) -> StageContext:
     """Returns the description of a stage for a process."""
-    return StageWork.for_stage(JobWork(plan, shards, StoreSpec("folder")), stage_id)
+    return StageContext.for_stage(JobWork(plan, shards, StoreSpec("folder")), stage_id)
 
 
 def bundle_of(*inputs: Data | Input, shard: int | None = None, **more: Any) -> Bundle:

@@ -171,7 +171,9 @@ def run(
     merger: WindowMerger | None = None,
     parts: Callable[[Iterable[pa.RecordBatch]], Iterator[KeySortedElements]] = sort_by_key,
 ) -> tuple[Any, tuple[Segment, ...]]:
-    """Runs a bundle; returns the shard's summary and its state from then on."""
+    """Runs a bundle. Returns the summary (holds and timers) of the key shard, and the shard's new
+    state.
+    """
     bundle = bundle_of(shard=0, input_watermark=begin, end_watermark=end, output_watermark=begin)
     order = RunBundle(attrs.evolve(bundle, processing_time=clock), name, state)
     stateful = StatefulBundle(plan, strategy, order, stores, merger, settling_is_dear=True)

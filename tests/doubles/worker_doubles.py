@@ -20,6 +20,7 @@ from beam_runner_model.bundles import (
     ResidualElement,
 )
 from beam_runner_model.chunks import ElementChunk, FlushBarrier, GroupChunk
+from beam_runner_model.process_exits import ProcessExit
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
@@ -138,8 +139,9 @@ class FakeWorker:
     Attributes:
         heard: time of its last message; the current time unless a test sets it.
         doing: reported activity; ``doing_since`` is its start.
-        told: commands that it has not run yet.
-        history: all its commands.
+        told: commands that the worker has not run yet.
+        history: all commands for the worker.
+        end: recorded exit of the process.
         in_loop: function that is called after a bundle of a loop, before the loop gets the result.
     """
 
@@ -154,6 +156,7 @@ class FakeWorker:
     history: list[Any] = attrs.field(factory=list)
     in_loop: Callable[[TaskLoop, RunBundle], None] = lambda loop, order: None
     looping: TaskLoop | None = None
+    end: ProcessExit | None = None
 
     @property
     def hello(self) -> WorkerHello:
@@ -191,7 +194,7 @@ class FakeWorker:
         return self.start(order).run()
 
     def loop(self, order: RunLoop) -> list[Any]:
-        """Runs a loop; returns all its messages to the server."""
+        """Runs a scheduler loop in this process. Returns all messages of the loop to the server."""
         said: list[Any] = []
         self.looping = TaskLoop(order, self.folder, self, said.append)
         last = self.looping.run_loop()

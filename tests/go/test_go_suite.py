@@ -1,4 +1,4 @@
-"""Pipelines of Beam's Go SDK: a fixed part of its integration tests over LOOPBACK.
+"""Tests of pipelines of Beam's Go SDK: a fixed part of its integration tests over LOOPBACK.
 
 The pipelines check their elements, and fail if an element is wrong.
 """
@@ -45,7 +45,7 @@ def test_go_suite(server: JobServerProcess, program: Path, name: str) -> None:
     assert run(program, name, server) == ""
 
 
-def test_job_with_go_and_python_steps_is_exact(
+def test_job_with_go_and_python_steps_gives_exact_results(
     server: JobServerProcess, program: Path, expansion: str
 ) -> None:
     """The Go pipeline contains an embedded DataFrame transform of Python."""

@@ -1,4 +1,4 @@
-"""During HDFS faults, accepted data exists completely and once, and refused data doesn't exist."""
+"""Tests of HDFS faults: accepted data is stored completely and once, and refused data isn't stored."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ StoreSpec(sys.argv[1]).open_store().put_file("file", Path("any"))
 """
 
 
-def test_partial_file_of_a_killed_writer_is_invisible(spec: StoreSpec, tmp_path: Path) -> None:
+def test_hdfs_file_of_a_killed_writer_is_invisible(spec: StoreSpec, tmp_path: Path) -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", _WRITER, spec.url], stdout=subprocess.PIPE, text=True
     )
@@ -69,13 +69,15 @@ def test_partial_file_of_a_killed_writer_is_invisible(spec: StoreSpec, tmp_path:
     with pytest.raises(MissingFileError):
         store.read_file("file")
     (left,) = store.list_names()
-    assert left.startswith(".writing/")
+    assert left.startswith(".writing/file.")
     assert store.create_file("file", b"another's")
-    store.delete_files([left])
+    store.delete_unfinished_files("other")
+    assert left in store.list_names()
+    store.delete_unfinished_files("fi")
     assert list(store.list_names()) == ["file"]
 
 
-def test_killed_namenode_is_retried_until_it_is_back(
+def test_killed_hdfs_namenode_is_retried_until_it_is_restarted(
     hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path
 ) -> None:
     store = spec.open_store(_PATIENCE_SECONDS)
@@ -100,7 +102,7 @@ def test_killed_namenode_is_retried_until_it_is_back(
 
 
 @pytest.mark.parametrize("program", [NAMENODE, DATA_NODE], ids=["namenode", "data node"])
-def test_unresponsive_namenode_is_retried_for_a_limited_time(
+def test_unresponsive_hdfs_namenode_is_retried_for_a_limited_time(
     hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path, program: str
 ) -> None:
     patience = 3.0
@@ -118,7 +120,7 @@ def test_unresponsive_namenode_is_retried_for_a_limited_time(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_lost_responses_lose_and_duplicate_no_data(
+def test_lost_hdfs_responses_lose_and_duplicate_no_data(
     hdfs: HdfsServers,
     spec: StoreSpec,
     tmp_path: Path,
@@ -158,7 +160,7 @@ def test_lost_responses_lose_and_duplicate_no_data(
     store.delete_files(names)
 
 
-def test_name_service_with_an_unresponsive_first_namenode_works(
+def test_hdfs_name_service_with_an_unresponsive_first_namenode_works(
     hdfs: HdfsServers, spec: StoreSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:

@@ -1,4 +1,4 @@
-"""Refusals of HDFS are reported at once, in one line, with the fix."""
+"""Tests that refusals of HDFS are reported immediately, in one line, with the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server continues to serve under hostile requests: no INTERNAL status, no traceback, no growth."""
+"""Tests that the server survives hostile requests without INTERNAL statuses, tracebacks and memory growth."""
 
 from __future__ import annotations
 

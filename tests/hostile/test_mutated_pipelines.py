@@ -1,4 +1,4 @@
-"""Whatever a client sends: a plan, or a refusal by name, in little time; nothing of it is unpickled."""
+"""Tests that mutated pipelines are planned or refused by name in limited time, and that nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import time
 import attrs
 import pytest
 import samples
+from beam_runner_driver.ledger.ledger import JobLedger
+from beam_runner_driver.ledger.scheduling import make_root_outputs
 from beam_runner_engine.scheduler.events import Start
 from beam_runner_engine.scheduler.policy import DefaultPolicy
 from beam_runner_engine.scheduler.specs import Limits
@@ -16,8 +18,6 @@ from beam_runner_jobservices.wire.pipelines import check_pipeline
 from beam_runner_planner.errors import InvalidPipeline, UnsupportedPipeline
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.translate import plan_job
-from beam_runner_runtime.driver.ledger import JobLedger
-from beam_runner_runtime.driver.scheduling import make_root_outputs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import mutated

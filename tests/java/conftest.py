@@ -13,8 +13,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from job_server import FAILING_SOON, JobServerProcess, job_server
+from round_fixtures import broker
 
 HERE = Path(__file__).parent
+__all__ = ["broker"]
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Python pipelines with Java transforms: Beam's own sequences, JdbcIO and KafkaIO, from its expansion service."""
+"""Tests of Python pipelines with Java transforms from Beam's expansion service: sequences, JdbcIO and KafkaIO."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import apache_beam as beam
-import java_servers
 import pytest
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -23,7 +22,7 @@ from harness_commands import boot_command
 from job_server import JobServerProcess
 from jobs import pickle_by_value
 from kafka.admin import KafkaAdminClient, NewTopic
-from kafka_broker import POM, KafkaBroker
+from kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -96,17 +95,6 @@ def test_jdbc_io_writes_and_reads_each_row_once(
             query = "select id, word from words"
             read = java_transform(service, "jdbc_read", read_query=query, **database)
             assert_that(pipeline | read | beam.Map(tuple), equal_to(list(map(tuple, rows))))
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """Yields a Kafka broker."""
-    folder = tmp_path_factory.mktemp("kafka")
-    started = KafkaBroker(folder, java_servers.fetch_class_path(POM, folder))
-    try:
-        yield started
-    finally:
-        started.kill()
 
 
 def read_from_kafka(

@@ -1,4 +1,4 @@
-"""Programs of Beam's Java SDK in each kind of environment that needs no container."""
+"""Tests of programs of Beam's Java SDK in each kind of environment that needs no container."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(
     return "" if done.returncode == 0 else f"{program}: {done.stderr[-4000:]}"
 
 
-def test_java_wordcount_is_exact(
+def test_java_wordcount_gives_exact_results(
     server: JobServerProcess, class_path: str, environment: Sequence[str], tmp_path: Path
 ) -> None:
     files = (f"--input={TEXT}", f"--output={tmp_path / 'counts'}")

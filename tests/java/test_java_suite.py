@@ -1,4 +1,4 @@
-"""Beam's Java tests for runners: test classes with pipelines of the complete model, over LOOPBACK.
+"""Tests that run Beam's Java tests for runners over LOOPBACK.
 
 ``tests/validates_runner/unsupported.toml`` lists the tests that can't pass; a listed test that
 passes is an error.

@@ -1,6 +1,4 @@
-"""Records of real Kafka topics arrive exactly once under kills; wrong addresses, topics and Spark
-setups are reported.
-"""
+"""Tests that records of real Kafka topics arrive exactly once under kills, and that wrong settings are reported."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
+import pytest
 from beam_runner_model.jobs import JobState
 from jobs import Job, Pipelines
 from lives import Lives, lives
@@ -41,6 +42,14 @@ class Points:
 
     def _path(self, point: str) -> Path:
         return self.folder / point.replace(" ", "-")
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Points:
+    """Returns the folder in which processes look for orders at crash points."""
+    folder = tmp_path / "points"
+    folder.mkdir()
+    return Points(folder)
 
 
 @contextmanager

@@ -30,9 +30,10 @@ class WaitOnce(beam.DoFn):
     """DoFn that waits in a method of the first instance that reaches it.
 
     Args:
-        folder: folder in which the DoFn notes its process.
+        folder: folder in which the DoFn records its process.
         where: name of the method.
-        seconds: duration of each earlier element, which decides whether the loop runs the bundle.
+        seconds: duration of each earlier element. The duration decides whether the scheduler loop
+            of a worker runs the bundle.
     """
 
     def __init__(self, folder: Path, where: str, seconds: float = 0.0) -> None:
@@ -52,10 +53,11 @@ class WaitOnce(beam.DoFn):
 
 
 class DeferRest(beam.DoFn):
-    """DoFn that notes its process, and defers its rest for ten minutes: the lane is idle until then.
+    """DoFn that records its process, and defers the rest of its element for ten minutes. The lane
+    (worker slot) is idle until then.
 
     Args:
-        folder: folder in which the DoFn notes its process.
+        folder: folder in which the DoFn records its process.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -23,14 +23,13 @@ from apache_beam.transforms.userstate import (
     TimerSpec,
     on_timer,
 )
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
-from apache_beam.utils.timestamp import Duration, Timestamp
-from offsets import WATERMARK, Offsets
+from apache_beam.transforms.window import FixedWindows
+from apache_beam.utils.timestamp import Timestamp
+from due_numbers import ReadDueNumbers
 
 KEYS = 20
 WINDOW = 10
 """In seconds."""
-_PAUSE = 0.1
 _LATENCY_OF_EVERY = 50
 """Distance of the numbers whose latency is reported."""
 
@@ -77,30 +76,6 @@ class Stream:
 
 def _of_key(below: int, key: int) -> int:
     return len(range(key, below, KEYS))
-
-
-class _Read(beam.DoFn):
-    """Numbers that are due, and then a pause."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    @beam.DoFn.unbounded_per_element()
-    def process(
-        self,
-        element: int,
-        tracker: Any = beam.DoFn.RestrictionParam(Offsets()),
-        estimator: Any = WATERMARK,
-    ) -> Iterator[TimestampedValue]:
-        number = tracker.current_restriction().start
-        while number >= element or self._stream.due(number) <= time.time():
-            if not tracker.try_claim(number):
-                return
-            at = Timestamp(self._stream.due(number))
-            estimator.set_watermark(at)
-            yield TimestampedValue(number, at)
-            number += 1
-        tracker.defer_remainder(Duration.of(_PAUSE))
 
 
 class _Summed(beam.DoFn):
@@ -199,7 +174,7 @@ def steady(pipeline: beam.Pipeline, stream: Stream) -> None:
     numbers = (
         pipeline
         | beam.Create([stream.count])
-        | beam.ParDo(_Read(stream)).with_output_types(int)
+        | beam.ParDo(ReadDueNumbers(stream.due)).with_output_types(int)
         | "at random" >> beam.Map(lambda n: (random.randrange(100), n))
         | beam.Reshuffle()
         | "by key" >> beam.MapTuple(lambda _, n: (n % KEYS, n)).with_output_types(tuple[int, int])

@@ -1,4 +1,4 @@
-"""A bundle's finalization callbacks never run before its commit: not if the server fails in between."""
+"""Tests that finalization callbacks never run before the commit of their bundle, even if the server is killed."""
 
 from __future__ import annotations
 

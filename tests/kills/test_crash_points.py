@@ -1,4 +1,4 @@
-"""Servers that die at a chosen point of the commit protocol: nothing is lost, nothing doubled."""
+"""Tests of servers that are killed at each point of the commit protocol: no element is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PipelinesOf = Callable[[Lives, str], Pipelines]
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_stream_with_server_killed_at_every_crash_point_is_exact(
+def test_stream_with_server_killed_at_every_crash_point_gives_exact_results(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf
 ) -> None:
     """Each server process of one stream is killed at another point. The last process finishes the stream."""

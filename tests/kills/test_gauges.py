@@ -1,4 +1,4 @@
-"""Trends separate growth from noise."""
+"""Tests that the trend check distinguishes memory growth from noise."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def growing(**last: float) -> list[str]:
     return [f.name for f, factor, slack in trends(samples(**last), []) if f.grows(factor, slack)]
 
 
-def test_flat_gauge_is_not_reported_as_growing() -> None:
+def test_memory_trend_check_accepts_a_flat_gauge() -> None:
     assert growing() == []
 
 
@@ -57,5 +57,5 @@ def test_flat_gauge_is_not_reported_as_growing() -> None:
         ("file_megabytes", 120, "MB of files"),
     ],
 )
-def test_growing_gauge_is_reported(figure: str, last: float, name: str) -> None:
+def test_memory_trend_check_reports_a_growing_gauge(figure: str, last: float, name: str) -> None:
     assert growing(**{figure: last}) == [name]

@@ -1,4 +1,4 @@
-"""A drain ends drained and counts each read element once, whichever process is killed."""
+"""Tests that a drained job ends in state DRAINED and counts each element once if any process is killed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PipelinesOf = Callable[[Lives, str], Pipelines]
 @pytest.mark.slow
 @pytest.mark.timeout(ROUND_SECONDS)
 @pytest.mark.parametrize("environment", KINDS)
-def test_drain_with_killed_processes_ends_drained(
+def test_drain_with_killed_processes_ends_in_state_drained(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, environment: str, seed: int
 ) -> None:
     chance = random.Random(seed)

@@ -1,4 +1,6 @@
-"""Killed executors, workers and servers lose and duplicate nothing in a section with nondeterministic user code."""
+"""Tests that a section (several stages in one Spark job) with nondeterministic user code loses and
+duplicates no element if processes are killed.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +132,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[RunningSpark]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("phase", PHASES)
-def test_section_with_killed_processes_loses_and_duplicates_no_element(
+def test_section_of_stages_loses_and_duplicates_no_element_if_processes_are_killed(
     phase: str, seed: int, spark: RunningSpark, tmp_path: Path
 ) -> None:
     chance = random.Random(f"{seed} {phase}")
@@ -189,7 +191,7 @@ def test_section_with_killed_processes_loses_and_duplicates_no_element(
 
 @pytest.mark.slow
 @pytest.mark.timeout(ROUND_SECONDS)
-def test_section_with_killed_servers_and_workers_is_exact(
+def test_section_of_stages_gives_exact_results_if_servers_and_workers_are_killed(
     temporary: Path,
     tmp_path: Path,
     pipelines_of: Callable[[Lives, str], Pipelines],

@@ -1,4 +1,4 @@
-"""Whatever is killed while Spark reads a stream of files: each row arrives once."""
+"""Tests that each row of a Spark stream arrives once if any process is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that has run a thousand jobs is as small and as fast as before; and several jobs at once cost little after a rest."""
+"""Tests that a server needs no more memory or time per job after a thousand jobs, and after concurrent jobs."""
 
 from __future__ import annotations
 

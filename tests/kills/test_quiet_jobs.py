@@ -1,4 +1,4 @@
-"""A successful job leaves no warning, error, traceback or gRPC ``goaway`` in any log.
+"""Tests that a successful job leaves no warning, error, traceback or gRPC ``goaway`` in any log.
 
 CI doesn't run this test: on a busy machine, Spark warns of tasks that finish late.
 """

@@ -1,4 +1,4 @@
-"""Whatever is killed whenever: nothing that was committed is lost, and nothing counts twice."""
+"""Tests that random kills lose no committed data and count no element twice."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_random_kills_on_one_machine_keep_the_result_exact(
 def test_random_kills_on_a_cluster_keep_the_result_exact(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, victim: Victim, seed: int
 ) -> None:
-    """Executors die, too."""
+    """Kills executors, in addition to servers and workers."""
     with lives(temporary, tmp_path / "state", MASTER) as running:
         rage(running, pipelines_of(running, "embedded"), victim, KINDS_ON_A_CLUSTER, seed)
 

@@ -1,4 +1,4 @@
-"""Time from a restart with several streams until all streams make progress."""
+"""Measurement of the time from a server restart until several streams make progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kills in CI: workers at every point of the commit protocol, a server in a commit, and Spark.
+"""Tests of kills in CI: workers at every point of the commit protocol, a server in a commit, and Spark.
 
 All tests share one server. Longer sessions kill every process at every point.
 """
@@ -64,7 +64,7 @@ def test_worker_killed_at_every_crash_point_loses_no_element(
         assert [point for point in passed if not module_points.is_hit(point)] == []
 
 
-def test_workers_killed_in_a_loop_fail_the_job(
+def test_repeatedly_killed_workers_fail_the_job(
     running: Lives, module_points: Points, tmp_path: Path, pipelines_of: PipelinesOf
 ) -> None:
     for point in IN_A_LOOP:
@@ -74,7 +74,7 @@ def test_workers_killed_in_a_loop_fail_the_job(
         assert module_points.is_hit(point), point
 
 
-def test_server_killed_in_a_commit_and_then_without_spark_is_exact(
+def test_stream_is_exact_if_server_is_killed_in_a_commit_while_spark_survives(
     running: Lives, module_points: Points, tmp_path: Path, pipelines_of: PipelinesOf
 ) -> None:
     count = NUMBERS_WHILE_A_SERVER_DIES
@@ -90,5 +90,5 @@ def test_server_killed_in_a_commit_and_then_without_spark_is_exact(
 
 
 def quick(pipeline: beam.Pipeline, count: int, stop: Path) -> None:
-    """Builds a stream that is small enough for one loop."""
+    """Builds a stream that is small enough for the scheduler loop of one worker process."""
     unbounded(pipeline, count, stop, seconds=0.0)

@@ -1,5 +1,4 @@
-"""Kills each kind of process in each state, on plain processes, and compares detectors and outcomes
-with the table.
+"""Tests that kill each kind of process in each state, and compare detectors and outcomes with the table.
 
 The table is `beam_runner_runtime.shutdown.kills`.
 ``packages/runtime/tests/shutdown/test_killed_workers.py`` covers states that differ only in the
@@ -148,7 +147,7 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def test_kill_table_is_covered_by_tests() -> None:
+def test_every_row_of_the_kill_table_has_a_test() -> None:
     here = {
         *(WorkerState.STANDING_BY, WorkerState.ENDING),
         *(LaneState.BUNDLE, LaneState.LOOP, LaneState.IDLE, LaneState.STARTING),
@@ -185,7 +184,7 @@ def test_killed_busy_worker_is_detected_and_its_bundle_runs_again(
         assert job.wait(SECONDS) is JobState.DONE
 
 
-def test_killed_worker_with_an_idle_lane_is_detected(
+def test_killed_worker_without_a_bundle_is_detected(
     server: JobServerProcess, tmp_path: Path
 ) -> None:
     pipelines = Pipelines(server.address, "", ["--streaming"])
@@ -194,7 +193,9 @@ def test_killed_worker_with_an_idle_lane_is_detected(
     job = pipelines.job(pipeline)
     worker = waiting_process(tmp_path, "idle")
     with JobClient(server.address) as client:
-        wait_until(lambda: not client.execution(job.job_id).bundles, SECONDS, "the lane is idle")
+        wait_until(
+            lambda: not client.get_execution(job.job_id).bundles, SECONDS, "the lane is idle"
+        )
     since = len(server.log)
     kill(worker)
     check_notices(server, since, LaneState.IDLE)
@@ -281,7 +282,7 @@ def test_killed_loopback_program_fails_its_job(server: JobServerProcess, tmp_pat
     [(ForkServerState.READY, fork_server_of), (ReaperState.WATCHING, reaper_of)],
     ids=["fork server", "reaper"],
 )
-def test_killed_fork_server_is_replaced_and_bundles_run_again(
+def test_killed_fork_server_is_replaced_and_its_bundles_are_retried(
     state: object, find: Callable[[JobServerProcess], int], tmp_path: Path
 ) -> None:
     with running() as server:

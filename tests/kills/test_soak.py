@@ -1,4 +1,4 @@
-"""Three steady streams and a batch job a minute, in the second half of which everything dies: right results, and no growth.
+"""Test of three steady streams and a batch job each minute under repeated kills: exact results and no memory growth.
 
 In the first half nothing dies, so that the server lives long enough to be seen growing.
 """
@@ -139,7 +139,7 @@ def trends(samples: list[Sample], arrived: list[Arrival]) -> list[tuple[Trend, f
 
 @pytest.mark.slow
 @pytest.mark.timeout(3 * 3600)
-def test_streams_and_batches_under_repeated_kills_are_exact(
+def test_streams_and_batches_under_repeated_kills_give_exact_results(
     temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, request: pytest.FixtureRequest
 ) -> None:
     minutes = request.config.getoption("--minutes")

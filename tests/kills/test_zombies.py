@@ -1,4 +1,4 @@
-"""The server never reads writes of attempts that continue after the server has abandoned them."""
+"""Tests that the server ignores writes of attempts that continue after the server has abandoned them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def losses(lives: Lives) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", ["before files", "before state", "before reply"])
-def test_disconnected_attempts_that_write_on_have_no_effect(
+def test_disconnected_attempts_that_continue_to_write_have_no_effect(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf, point: str
 ) -> None:
     """Three consecutive attempts lose their connection without notice, and write on for seconds."""
@@ -47,7 +47,7 @@ def test_disconnected_attempts_that_write_on_have_no_effect(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", ["before files", "before reply"])
-def test_stopped_process_that_continues_has_no_effect(
+def test_suspended_process_that_resumes_after_a_retry_has_no_effect(
     temporary: Path, tmp_path: Path, points: Points, pipelines_of: PipelinesOf, point: str
 ) -> None:
     """The process is silent until its bundle is retried; then it writes, and responds."""

@@ -1,4 +1,4 @@
-"""Groups that exceed the available memory.
+"""Tests of groups that exceed the available memory.
 
 Gigabytes of data take minutes, so a developer runs the session by hand.
 """
@@ -67,7 +67,9 @@ def megabytes(pipeline: beam.Pipeline, size: int) -> beam.PCollection[int]:
 
 
 @pytest.mark.parametrize("pipelines", ["embedded"], indirect=True)
-def test_grouping_of_more_groups_than_memory_is_exact(pipelines: Pipelines, part: float) -> None:
+def test_grouping_of_more_groups_than_memory_gives_exact_results(
+    pipelines: Pipelines, part: float
+) -> None:
     size = int(3 * 1024 * part)
     with pipelines.new() as p:
         made = megabytes(p, size) | beam.FlatMap(spread).with_output_types(tuple[bytes, bytes])
@@ -76,7 +78,7 @@ def test_grouping_of_more_groups_than_memory_is_exact(pipelines: Pipelines, part
         assert_that(counts, equal_to([(min(rows, KEYS), rows)]))
 
 
-def test_grouping_of_one_key_with_more_values_than_memory_is_exact(
+def test_grouping_of_one_key_with_more_values_than_memory_gives_exact_results(
     pipelines: Pipelines, part: float
 ) -> None:
     size = int(1024 * part)

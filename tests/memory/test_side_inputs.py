@@ -1,4 +1,4 @@
-"""Side inputs that exceed the available memory."""
+"""Tests of side inputs that exceed the available memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def side_input(p: beam.Pipeline, size: int) -> beam.PCollection:
     return numbers | beam.FlatMap(entries).with_output_types(tuple[int, bytes])
 
 
-def test_side_input_lookup_in_more_data_than_memory_is_exact(
+def test_side_input_lookup_in_more_data_than_memory_gives_exact_results(
     pipelines: Pipelines, part: float
 ) -> None:
     size = int(4 * 1024 * part)
@@ -49,7 +49,7 @@ def test_side_input_lookup_in_more_data_than_memory_is_exact(
         assert_that(found | beam.CombineGlobally(sum), equal_to([LOOKUPS]))
 
 
-def test_side_input_scan_of_more_data_than_memory_is_exact(
+def test_side_input_scan_of_more_data_than_memory_gives_exact_results(
     pipelines: Pipelines, part: float
 ) -> None:
     size = int(4 * 1024 * part)

@@ -133,9 +133,9 @@ class Run:
             return
         try:
             # A job starts its self-observation at the first request.
-            self._ask(lambda client, job_id: client.execution(job_id))
+            self._ask(lambda client, job_id: client.get_execution(job_id))
             time.sleep(_SEEN_SECONDS)
-            execution = self._ask(lambda client, job_id: client.execution(job_id))
+            execution = self._ask(lambda client, job_id: client.get_execution(job_id))
         except JobApiError as error:
             self.result.told = str(error)
             return
@@ -263,9 +263,11 @@ class Run:
         if self._job is None:
             return ""
         try:
-            stacks = self._ask(lambda client, job_id: client.stacks(job_id))
+            stacks = self._ask(lambda client, job_id: client.get_stacks(job_id))
             lines = [f"{one.pid} {one.thread}: {_innermost(one)}" for one in stacks]
-            return f"{self._ask(lambda c, job_id: c.execution(job_id))} {self._counters()} {lines}"
+            return (
+                f"{self._ask(lambda c, job_id: c.get_execution(job_id))} {self._counters()} {lines}"
+            )
         except JobApiError as error:
             return str(error)
 

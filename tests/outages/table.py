@@ -22,7 +22,7 @@ class Row:
         seed: seed of the session.
         site: name of the server with its services.
         number: number of the outage at this site.
-        on: placement of the worker processes.
+        on: system that runs the worker processes.
         neighbour: unavailable service.
         kind: kind of the outage.
         seconds: duration of the outage.

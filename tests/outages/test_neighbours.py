@@ -1,4 +1,4 @@
-"""Neighbours are away in the way that is wanted, and are back afterwards."""
+"""Tests of the fake services and disks with which the outage tests simulate outages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def service() -> Iterator[Service]:
     ("kind", "error"),
     [("refuse", ConnectionRefusedError), ("errors", ServiceError), ("stall", TimeoutError)],
 )
-def test_service_raises_only_during_an_outage(
+def test_fake_service_fails_only_during_an_outage(
     service: Service, kind: str, error: type[Exception]
 ) -> None:
     service.leave(kind)
@@ -34,7 +34,7 @@ def test_service_raises_only_during_an_outage(
     assert int(ask(service.url, "/numbers/one")) >= 0
 
 
-def test_service_that_loses_responses_keeps_the_written_data(service: Service) -> None:
+def test_fake_service_that_loses_responses_stores_the_written_data(service: Service) -> None:
     service.leave("lose")
     with pytest.raises(ConnectionError):
         ask(service.url, "/sink/lost", "7")
@@ -42,7 +42,7 @@ def test_service_that_loses_responses_keeps_the_written_data(service: Service) -
     assert ask(service.url, "/sink/lost") == '{"writes": 1, "different": 1}'
 
 
-def test_slow_service_responds_late(service: Service) -> None:
+def test_slow_fake_service_responds_late(service: Service) -> None:
     service.leave("slow")
     began = time.monotonic()
     assert int(ask(service.url, "/numbers/two")) >= 0
@@ -59,7 +59,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     made.close()
 
 
-def test_disk_refuses_writes_only_while_it_is_full(disk: Disk) -> None:
+def test_fake_disk_refuses_writes_only_while_it_is_full(disk: Disk) -> None:
     disk.leave("full")
     time.sleep(1.0)
     with pytest.raises(OSError, match="No space left"):
@@ -68,7 +68,7 @@ def test_disk_refuses_writes_only_while_it_is_full(disk: Disk) -> None:
     assert (disk.folder / "file").write_bytes(bytes(1 << 17)) == 1 << 17
 
 
-def test_stalled_disk_delays_writes_until_it_recovers(disk: Disk) -> None:
+def test_stalled_fake_disk_delays_writes_until_it_recovers(disk: Disk) -> None:
     written = threading.Event()
 
     def write() -> None:

@@ -1,4 +1,4 @@
-"""A bounded job fails if its store is unavailable beyond the outage limit, and the next job succeeds."""
+"""Tests that a bounded job fails after the outage limit of its store, and that the next job succeeds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _PATIENCE_SECONDS = 150.0
 
 
 @pytest.mark.parametrize("kind", ["refuse", "stall"])
-def test_batch_beyond_its_outage_limit_fails_and_names_the_store(kind: str, tmp_path: Path) -> None:
+def test_bounded_job_beyond_its_outage_limit_fails_and_names_the_store(
+    kind: str, tmp_path: Path
+) -> None:
     with scene("data store", (), "3s") as running:
         pipelines = Pipelines(running.server.address, "embedded", [])
         store = next(one.neighbour for one in running.targets if isinstance(one.neighbour, Store))

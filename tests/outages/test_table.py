@@ -1,4 +1,4 @@
-"""The table counts the outcomes of jobs, and separates correct from wrong outcomes."""
+"""Tests that the table of outages counts job outcomes, and separates correct from wrong outcomes."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def row(place: str = "data", **more: Any) -> Row:
         (row("batch", result={"outcome": "FAILED"}), "FAILED", False),
     ],
 )  # fmt: skip
-def test_outage_row_is_right_only_for_the_expected_outcome(
+def test_outage_table_row_is_right_only_for_the_expected_outcome(
     found: Row, outcome: str, right: bool
 ) -> None:
     assert (found.outcome, is_right(found)) == (outcome, right)
 
 
-def test_outage_page_has_a_line_for_each_location_and_duration_counts() -> None:
+def test_outage_page_has_a_line_for_each_location_with_counts() -> None:
     rows = [row(), row(number=1, seconds=120.0), row(result={"outcome": "hang"})]
     assert page(rows).splitlines()[2:] == [
         "| object store | stall | data | embedded | Spark | 2 | 1 |  | 2 exact; 1 hang |"
     ]
 
 
-def test_outage_summary_counts_outages_instead_of_jobs() -> None:
+def test_outage_summary_counts_outages_and_not_jobs() -> None:
     text = summary([row(), row("batch"), row(number=1, seconds=600.0)])
     assert text.startswith("2 outages (1 up to 30 s, 1 longer) with 3 jobs: 3 exact;")

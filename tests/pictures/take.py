@@ -105,7 +105,7 @@ def main(folder: Path) -> None:
         wait_for("a failure", lambda: client.state(prices).state is JobState.FAILED)
         wait_for(
             "a bundle that blocks",
-            lambda: any(one.seconds > 15 for one in client.execution(orders).bundles),
+            lambda: any(one.seconds > 15 for one in client.get_execution(orders).bundles),
         )
         shown = {
             "jobs": "/",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from harness_commands import boot_command, environment_flags
 from job_server import FAILING_SOON, PROGRAM, WITHOUT_LOOP, JobServerProcess, job_server
 from jobs import Pipelines, pickle_by_value
+from server_lives import ServerLives, server_lives
 
 ENVIRONMENTS = ("embedded", "LOOPBACK")
-EVERY_ENVIRONMENT = (*ENVIRONMENTS, "PROCESS")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,13 +43,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the mark of tests that CI runs with a part of their parameters."""
+    """Declares the pytest mark of tests that CI runs with only some of the parameters."""
     config.addinivalue_line("markers", "slow_in(parameter, ...): slow with these parameters")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks a test as slow for the parameters, mostly environments, that its mark ``slow_in`` names."""
+    """Marks a test as slow for the parameters, mostly environments, that the test's mark
+    ``slow_in`` names.
+    """
     for item in items:
         mark = item.get_closest_marker("slow_in")
         if mark and isinstance(item, pytest.Function):
@@ -57,21 +60,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.slow)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Replaces characters of captured logs that can't be encoded, because pytest-xdist can't send them."""
-    report = yield
-    report.sections = [
-        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
-    ]
-    return report
-
-
 @pytest.fixture(scope="session")
 def placement(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """Returns the server flags that choose the placement of worker processes."""
+    """Returns the server flags that select the system for worker processes (Spark or plain
+    processes).
+    """
     if request.config.getoption("--without-spark"):
         return ("--without-spark",)
     master = request.config.getoption("--spark-master-url")
@@ -101,7 +94,9 @@ def server(
         "BEAM_RUNNER_CACHE_DIR": str(cache),
         "PIP_NO_INDEX": "1",
         # Functions of the fixed corpus are pickled by name.
-        "PYTHONPATH": str(Path(__file__).parents[1] / "differential"),
+        "PYTHONPATH": os.pathsep.join(
+            (str(Path(__file__).parents[1] / "differential"), os.environ.get("PYTHONPATH", ""))
+        ),
     }
     flags = [*placement, FAILING_SOON]
     if data := request.config.getoption("--data-dir"):
@@ -159,11 +154,11 @@ def pipelines(
     return pipelines_in(request.param)
 
 
-@pytest.fixture(params=EVERY_ENVIRONMENT)
+@pytest.fixture(params=[*ENVIRONMENTS, pytest.param("PROCESS", marks=pytest.mark.slow)])
 def everywhere(
     request: pytest.FixtureRequest, pipelines_in: Callable[[str], Pipelines]
 ) -> Pipelines:
-    """Returns pipelines in every environment."""
+    """Returns pipelines in every environment. CI runs harnesses as processes only in the tests of these processes."""
     return pipelines_in(request.param)
 
 
@@ -177,3 +172,32 @@ def embedded(pipelines_in: Callable[[str], Pipelines]) -> Pipelines:
 def loopback(request: pytest.FixtureRequest, pipelines_in: Callable[[str], Pipelines]) -> Pipelines:
     """Returns pipelines whose user code runs in the process of the test."""
     return pipelines_in(request.param)
+
+
+@pytest.fixture(scope="module")
+def patient(placement: tuple[str, ...]) -> Iterator[JobServerProcess]:
+    """Yields a server with default flags, which retries failing streams without a limit."""
+    with (
+        tempfile.TemporaryDirectory(prefix="t") as folder,
+        job_server(Path(folder), *placement) as running,
+    ):
+        yield running
+
+
+@pytest.fixture(scope="module")
+def lives(
+    tmp_path_factory: pytest.TempPathFactory, placement: tuple[str, ...]
+) -> Iterator[ServerLives]:
+    """Yields a server without running jobs."""
+    with server_lives(tmp_path_factory.mktemp("lives") / "state", placement) as running:
+        yield running
+
+
+@pytest.fixture(params=ENVIRONMENTS)
+def streams(
+    request: pytest.FixtureRequest,
+    patient: JobServerProcess,
+    flags_of: Callable[[str], list[str]],
+) -> Pipelines:
+    """Returns a source of pipelines for the patient server, in each environment."""
+    return Pipelines(patient.address, request.param, flags_of(request.param))

@@ -1,4 +1,4 @@
-"""Cancel ends a job within five seconds, for any user code, and leaves other jobs alone."""
+"""Tests that cancel ends a job within five seconds, for any user code, and doesn't affect other jobs."""
 
 from __future__ import annotations
 
@@ -99,6 +99,7 @@ class Count(beam.DoFn):
         BlockInC,
     ],
 )
+@pytest.mark.parametrize("everywhere", ["embedded", "LOOPBACK", "PROCESS"], indirect=True)
 def test_batch_job_is_cancelled_within_five_seconds(
     everywhere: Pipelines,
     server: JobServerProcess,

@@ -1,4 +1,4 @@
-"""The server outlives its clients, whatever they send and however they go."""
+"""Tests that the server survives disconnected clients and malformed requests."""
 
 from __future__ import annotations
 

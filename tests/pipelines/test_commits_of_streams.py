@@ -1,4 +1,4 @@
-"""A busy stream commits regularly, so that its elements pass a shuffle while the source is busy."""
+"""Tests that a busy stream commits regularly, so that its elements pass a shuffle while the source is busy."""
 
 from __future__ import annotations
 

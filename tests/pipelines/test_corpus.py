@@ -1,11 +1,11 @@
-"""The fixed corpus of tests/differential: its outputs in each kind of environment."""
+"""Tests that run the fixed corpus of tests/differential in each kind of environment."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "differential"))
 
 from called_oracle import outputs_of_the_oracle
-from comparison import difference, stream_difference
+from campaigns import difference
+from comparison import stream_difference
 from corpus import CORPUS, STREAMS
 from haste import make_haste
 from jobs import Pipelines
@@ -42,18 +43,26 @@ CASES = (
     *(("PROCESS", topic) for topic in ("groups", "side inputs", "state")),
 )
 STREAM_CASES = tuple(itertools.product(STREAMS, ENVIRONMENTS))
-# Outside the runner's own workers, CI runs these; its sessions of random pipelines run others over LOOPBACK each time.
-IN_CI = {
-    "LOOPBACK": {"side inputs", "state", "early, on time and late"},
-    "PROCESS": {"state"},
+# CI runs most topics once on plain processes. It also runs random pipelines over LOOPBACK, and some of these
+# topics on a cluster and on lanes.
+BATCHES_IN_CI = {
+    *(("embedded", topic) for topic in CORPUS if topic != "side inputs"),
+    *(("LOOPBACK", "side inputs"), ("PROCESS", "state")),
+}
+STREAMS_IN_CI = {
+    *itertools.product(STREAMS, ["embedded"]),
+    *itertools.product(("side inputs", "early, on time and late"), ["LOOPBACK"]),
 }
 
 
-def case(environment: str, topic: str, *parameters: str) -> object:
-    """Returns the parameters of a test, marked as slow if CI leaves the topic out."""
-    everywhere = topic in IN_CI.get(environment, {topic})
-    marks = () if everywhere else (pytest.mark.slow,)
-    return pytest.param(*parameters, marks=marks, id="-".join(parameters))
+def mark_slow_cases(
+    cases: Iterable[tuple[str, str]], in_ci: Collection[tuple[str, str]]
+) -> list[object]:
+    """Returns the parameters of a test, marked as slow if CI leaves them out."""
+    return [
+        pytest.param(*case, marks=() if case in in_ci else pytest.mark.slow, id="-".join(case))
+        for case in cases
+    ]
 
 
 @pytest.fixture
@@ -64,7 +73,7 @@ def runner_in(
     return lambda kind: Server(pipelines_in(kind).address, flags_of(kind))
 
 
-@pytest.mark.parametrize(("environment", "topic"), [case(*one, *one) for one in CASES])
+@pytest.mark.parametrize(("environment", "topic"), mark_slow_cases(CASES, BATCHES_IN_CI))
 def test_corpus_outputs_equal_those_of_the_beam_runner(
     runner_in: Callable[[str], Server],
     oracle: Callable[[str], Outputs],
@@ -76,10 +85,7 @@ def test_corpus_outputs_equal_those_of_the_beam_runner(
     assert difference(oracle(topic), found) is None
 
 
-@pytest.mark.parametrize(
-    ("topic", "environment"),
-    [case(environment, topic, topic, environment) for topic, environment in STREAM_CASES],
-)
+@pytest.mark.parametrize(("topic", "environment"), mark_slow_cases(STREAM_CASES, STREAMS_IN_CI))
 def test_corpus_stream_panes_equal_those_of_the_engine(
     runner_in: Callable[[str], Server], environment: str, topic: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Drain ends the sources of a job, and the job processes all read elements."""
+"""Tests that a drain ends the sources of a job, and that the job processes all read elements."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Polls(beam.DoFn):
             number += 1
 
 
-def test_drain_keeps_the_pace_of_a_polling_source(embedded: Pipelines, tmp_path: Path) -> None:
+def test_drain_respects_the_polling_delay_of_a_source(embedded: Pipelines, tmp_path: Path) -> None:
     there = tmp_path / "there"
     pipeline = embedded.new("--streaming")
     pipeline | beam.Create([5]) | beam.ParDo(Polls(there))
@@ -223,7 +223,7 @@ class Flushing(beam.DoFn):
     [(GlobalWindows(), 1), (FixedWindows(10), 1), (SlidingWindows(10, 5), 2), (Sessions(2), 1)],
     ids=["global", "fixed", "sliding", "sessions"],
 )
-def test_drain_fires_clock_timers_that_event_time_timers_set(
+def test_drain_fires_processing_time_timers_that_event_time_timers_set(
     pipelines: Pipelines, tmp_path: Path, windows: WindowFn, times: int
 ) -> None:
     begun = tmp_path / "begun"

@@ -1,4 +1,4 @@
-"""Pipelines that bring packages along, and pipelines with several environments."""
+"""Tests of pipelines with staged packages, and of pipelines with several environments."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Note(beam.DoFn):
         yield (*pairs, os.getpid())
 
 
-def test_pipeline_with_several_environments_is_exact(
+def test_pipeline_with_several_environments_gives_exact_results(
     embedded: Pipelines, boot: Path, tmp_path: Path
 ) -> None:
     """Data passes between processes of two environments, within one stage or by grouping."""
@@ -95,3 +95,22 @@ def test_pipeline_with_several_environments_is_exact(
     assert sorted(n for n, *_ in seen) == [1, 2]
     for _, first, other, third in seen:
         assert len({first, other, third}) == 3
+
+
+def read_variables(_: int) -> tuple[str | None, str | None]:
+    return os.environ.get("MINE"), os.environ.get("NOT_SENT")
+
+
+@pytest.mark.parametrize("environment", ["embedded", "PROCESS"])
+def test_user_code_has_the_environment_variables_of_the_job_option(
+    embedded: Pipelines, boot: Path, environment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOT_SENT", "x")
+    flags = [
+        "--environment_type=PROCESS",
+        f'--environment_config={{"command": "{boot}"}}',
+    ]
+    used = flags if environment == "PROCESS" else []
+    with embedded.new("--beam_spark_env=MINE=a=b", *used) as p:
+        found = p | beam.Create([1]) | beam.Map(read_variables)
+        assert_that(found, equal_to([("a=b", None)]))

@@ -1,4 +1,4 @@
-"""The error of a job reports the element in process, if the environment knows it."""
+"""Tests that the error of a job names the element in process, if the environment knows the element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A failing user function fails its job at once, and the error names step, cause and location."""
+"""Tests that a failing user function fails its job, and that the error names step, cause and location."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_function_that_cannot_be_loaded_fails_the_job(pipelines: Pipelines) -> N
         p | beam.Create([1]) | beam.Map(lambda n: (n, unpicklable))
 
 
-def test_server_runs_jobs_after_failed_jobs(pipelines: Pipelines) -> None:
+def test_server_runs_a_job_after_failed_jobs(pipelines: Pipelines) -> None:
     with pytest.raises(RuntimeError), pipelines.new() as p:
         p | beam.Create([1]) | beam.Map(lambda n: n / 0)
     with pipelines.new() as p:
@@ -148,7 +148,7 @@ class FailBeside(beam.DoFn):
         burst("failed beside")
 
 
-def test_bundles_beside_a_failure_stop_without_a_crash_report(
+def test_other_bundles_of_a_failed_job_stop_without_a_crash_report(
     embedded: Pipelines, server: JobServerProcess, tmp_path: Path
 ) -> None:
     logged = len(server.log)

@@ -1,4 +1,4 @@
-"""Files are read and written on every core, whatever their number and size."""
+"""Tests that files of any number and size are read and written on every core."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_relative_paths_refer_to_folder_of_each_client(
         assert not any("working directory" in message.text for message in messages)
 
 
-def test_big_file_is_read_by_several_processes(embedded: Pipelines, tmp_path: Path) -> None:
+def test_large_file_is_read_by_several_processes(embedded: Pipelines, tmp_path: Path) -> None:
     count = 3_000
     (tmp_path / "big.txt").write_text(f"{'x' * 999}\n" * count)
     with embedded.new() as p:
@@ -118,7 +118,7 @@ def test_compressed_files_with_headers_are_read_exactly(
         assert_that(rows, equal_to(["ann,1", "bob,2"]))
 
 
-def test_written_text_is_complete(everywhere: Pipelines, tmp_path: Path) -> None:
+def test_written_text_file_is_complete(everywhere: Pipelines, tmp_path: Path) -> None:
     with everywhere.new() as p:
         lines = p | beam.Create([f"line {n}" for n in range(100)]) | beam.Reshuffle()
         lines | "shards" >> WriteToText(str(tmp_path / "shards"), ".txt", num_shards=3)

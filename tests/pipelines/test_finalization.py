@@ -1,4 +1,4 @@
-"""Callbacks of a bundle run once after the commit of the bundle, and never without a commit."""
+"""Tests that callbacks of a bundle run once after the commit of the bundle, and never without a commit."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def all_called_once(folder: Path) -> bool:
     return names(folder, "called") == registered and texts == ["once "] * len(registered)
 
 
+@pytest.mark.parametrize("everywhere", ["embedded", "LOOPBACK", "PROCESS"], indirect=True)
 def test_finalization_callback_runs_exactly_once(everywhere: Pipelines, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
@@ -65,7 +66,7 @@ def test_finalization_callback_runs_exactly_once(everywhere: Pipelines, tmp_path
         assert all_called_once(folder)
 
 
-def test_finalization_callbacks_of_a_failed_bundle_are_skipped(
+def test_finalization_callbacks_of_a_failed_bundle_do_not_run(
     everywhere: Pipelines, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
@@ -94,7 +95,6 @@ class Raises(beam.DoFn):
         raise ValueError("a callback that fails")
 
 
-@pytest.mark.slow_in("PROCESS")
 @pytest.mark.parametrize("count", [1, 3])
 def test_finalization_callback_that_fails_leaves_the_job_running(
     everywhere: Pipelines, count: int

@@ -1,4 +1,4 @@
-"""State folder on a full disk: a bounded job waits for a limited time, a stream without a limit."""
+"""Tests of a full disk of the state folder: a bounded job waits for a limited time, and a stream without a limit."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def fill(disk: Path) -> Path:
     return balloon
 
 
-def test_stream_with_a_temporarily_full_disk_is_exact(
+def test_stream_with_a_temporarily_full_disk_gives_exact_results(
     pipelines: Pipelines, small_disk: Path, tmp_path: Path
 ) -> None:
     go_on = tmp_path / "go-on"
@@ -115,7 +115,7 @@ def test_stream_with_a_temporarily_full_disk_is_exact(
     with JobClient(pipelines.address) as client:
 
         def waits() -> bool:
-            now = client.execution(job.job_id)
+            now = client.get_execution(job.job_id)
             neighbours = [one.neighbour for one in (*now.waits, *now.failed)]
             return any("the disk of " in one for one in neighbours)
 

@@ -1,4 +1,4 @@
-"""Keys meet: GroupByKey, CoGroupByKey, combiners, and long chains of them."""
+"""Tests of GroupByKey, CoGroupByKey and combiners, also in long chains."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def combine(p: beam.Pipeline) -> None:
     assert_that(grouped | beam.CombineValues(Mean()), equal_to([("k", "45/10")]), label="values")
 
 
-def test_combine_lifted_by_the_client_is_exact(embedded: Pipelines) -> None:
+def test_combine_lifted_by_the_client_gives_exact_results(embedded: Pipelines) -> None:
     """A client that optimizes pipelines sends precombine, merge and extract as transforms."""
     pipeline = embedded.new()
     combine(pipeline)
-    proto = pipeline.to_runner_api(default_environment=environment_of(embedded))
+    proto = pipeline.to_runner_api(default_environment=get_environment(embedded))
     lifted = translations.optimize_pipeline(
         proto,
         phases=[translations.lift_combiners],
@@ -102,7 +102,7 @@ def test_combine_lifted_by_the_client_is_exact(embedded: Pipelines) -> None:
         assert client.state(job_id).state is JobState.DONE, messages
 
 
-def environment_of(pipelines: Pipelines) -> Any:
+def get_environment(pipelines: Pipelines) -> Any:
     from apache_beam.runners.portability.portable_runner import PortableRunner
 
     return PortableRunner._create_environment(pipelines.new().options)

@@ -1,4 +1,4 @@
-"""Jobs of different programs, sequential or concurrent, never see the modules and options of other jobs."""
+"""Tests that jobs of different programs never use modules and options of other jobs."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Program:
     ],
 )
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_programs_with_the_same_module_name_stay_separate(
+def test_jobs_of_programs_with_the_same_module_name_use_their_own_module(
     server: JobServerProcess, tmp_path: Path, variant: str, concurrently: bool
 ) -> None:
     dill = "dill" in variant

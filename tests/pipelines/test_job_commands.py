@@ -1,4 +1,4 @@
-"""The commands for jobs on a job that ran."""
+"""Tests of the commands that describe a finished job."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""State of a waiting stream, and of a failed stream, after a restart of the server."""
+"""Tests of the state of a waiting stream, and of a failed stream, after a restart of the server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import apache_beam as beam
@@ -14,22 +13,14 @@ from beam_runner_model.jobs import JobState
 from beam_runner_model.stories import StoryStatus
 from failing_streams import COUNT, FailUntilFileExists, NumberSource, check_ordinals, count_by_key
 from jobs import Job
-from server_lives import ServerLives, server_lives
+from server_lives import ServerLives
 from waiting import wait_until
-
-
-@pytest.fixture(scope="module")
-def lives(
-    tmp_path_factory: pytest.TempPathFactory, placement: tuple[str, ...]
-) -> Iterator[ServerLives]:
-    with server_lives(tmp_path_factory.mktemp("kept") / "state", placement) as running:
-        yield running
 
 
 def story_of(job: Job) -> StoryStatus:
     """Returns whether the journal of a job knows its first bundle."""
     with JobClient(job.address) as client:
-        return client.story(job.job_id, 0).status
+        return client.get_bundle_story(job.job_id, 0).status
 
 
 def kept_until(job: Job) -> float | None:
@@ -57,7 +48,7 @@ def test_stream_with_a_waiting_bundle_resumes_on_the_next_server(
     def attempts() -> int:
         with JobClient(lives.address) as client:
             try:
-                failed = client.execution(job.job_id).failed
+                failed = client.get_execution(job.job_id).failed
             except JobApiError:
                 return 0  # The next server has not started the job yet.
             return max((one.attempts for one in failed), default=0)

@@ -1,4 +1,4 @@
-"""The life of a DoFn: set up once, torn down once, and bundles in between."""
+"""Tests of the lifecycle of a DoFn: `setup` and `teardown` are called once, with bundles in between."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import apache_beam as beam
+import pytest
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_model.jobs import JobState
@@ -66,6 +67,7 @@ def build(pipeline: beam.Pipeline, folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("everywhere", ["embedded", "LOOPBACK", "PROCESS"], indirect=True)
 def test_teardown_is_called_once_for_each_setup(everywhere: Pipelines, tmp_path: Path) -> None:
     pipeline = everywhere.new()
     build(pipeline, tmp_path)

@@ -1,4 +1,4 @@
-"""Logs and prints of user code reach the message stream of their job only."""
+"""Tests that logs and prints of user code reach only the message stream of their job."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Say(beam.DoFn):
             logger.exception("exception %s", self._word)
 
 
+@pytest.mark.parametrize("everywhere", ["embedded", "PROCESS"], indirect=True)
 def test_log_records_reach_the_message_stream(
     everywhere: Pipelines, server: JobServerProcess
 ) -> None:
-    if everywhere.environment == "LOOPBACK":
-        pytest.skip("the SDK's workers in the submitting process log to its own console")
+    """Over LOOPBACK, the SDK's workers write their log to the console of the submitting process."""
     jobs = {}
     for word in ("apple", "pear"):
         pipeline = everywhere.new()

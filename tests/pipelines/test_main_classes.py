@@ -1,4 +1,4 @@
-"""Elements of classes that the user's script defines, run as a user runs the script."""
+"""Tests of elements whose classes the user's script defines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many jobs at once: each has its own end, all move, and the server is as it was before."""
+"""Tests of concurrent jobs: each job makes progress and ends, and leaves nothing behind on the server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def hang(pipeline: beam.Pipeline, begun: Path) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_ten_concurrent_jobs_are_exact(
+def test_ten_concurrent_jobs_give_exact_results(
     embedded: Pipelines, server: JobServerProcess, tmp_path: Path
 ) -> None:
     server.wait_until_idle()

@@ -1,4 +1,4 @@
-"""Merging windows in streams with the furthest possible watermark."""
+"""Tests of merging windows in streams whose watermark is as late as possible."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Packed(beam.PTransform):
         return visits | beam.CombinePerKey(sum), visits | beam.CombinePerKey(max)
 
 
-def test_sessions_of_packed_combiners_are_complete(embedded: Pipelines) -> None:
+def test_session_windows_of_packed_combiners_have_all_elements(embedded: Pipelines) -> None:
     """Beam's client itself lifts packed combiners, without a CombinePerKey transform around them."""
     with embedded.new() as p:
         visits = p | beam.Create([SESSIONS * LENGTH]) | beam.ParDo(Visits())

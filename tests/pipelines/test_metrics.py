@@ -1,4 +1,4 @@
-"""User metrics: exact when committed, growing while a job runs."""
+"""Tests of user metrics, which are exact after the commit and grow while a job runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Measure(beam.DoFn):
         self._buckets.update(element)
 
 
-def test_metrics_of_every_kind_are_exact(everywhere: Pipelines) -> None:
+def test_metrics_of_every_kind_have_exact_values(everywhere: Pipelines) -> None:
     pipeline = everywhere.new()
     pipeline | beam.Create(range(1, 21)) | beam.Reshuffle() | "Measure" >> beam.ParDo(Measure())
     job = everywhere.job(pipeline)
@@ -72,7 +72,7 @@ class CountSetUps(beam.DoFn):
         yield element
 
 
-def test_query_of_a_program_has_its_metrics_alone(everywhere: Pipelines) -> None:
+def test_metrics_query_of_a_program_returns_only_user_metrics(everywhere: Pipelines) -> None:
     pipeline = everywhere.new()
     counted = pipeline | beam.Create(range(5)) | beam.Reshuffle() | beam.ParDo(CountSetUps())
     counted | beam.Map(str)

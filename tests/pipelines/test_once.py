@@ -1,4 +1,4 @@
-"""User code runs once for each element and timer if nothing fails."""
+"""Tests that user code runs once for each element and timer if no failure occurs."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ class Changing(beam.DoFn):
         yield f"{key}{tag}"
 
 
-@pytest.mark.parametrize(
-    "streaming", [False, pytest.param(True, marks=pytest.mark.slow_in("PROCESS"))]
-)
+@pytest.mark.parametrize("streaming", [False, True])
 def test_timers_that_change_other_timers_fire_once(
     everywhere: Pipelines, tmp_path: Path, streaming: bool
 ) -> None:
@@ -88,7 +86,7 @@ def test_timers_that_change_other_timers_fire_once(
     assert Counter(path.read_text().split()) == Counter(expected)
 
 
-def test_job_reports_its_number_of_started_bundles(pipelines: Pipelines) -> None:
+def test_job_metrics_contain_the_number_of_started_bundles(pipelines: Pipelines) -> None:
     p = pipelines.new()
     grouped = p | beam.Create([(n % 3, n) for n in range(30)]) | beam.GroupByKey()
     grouped | beam.Map(len)

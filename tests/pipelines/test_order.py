@@ -1,4 +1,4 @@
-"""Few elements retain their order, as on other runners, and are one bundle unless they are slow."""
+"""Tests that few elements retain their order, as on other runners, in one bundle."""
 
 from __future__ import annotations
 

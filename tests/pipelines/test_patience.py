@@ -1,4 +1,4 @@
-"""A stream survives temporary failures: its results are exact, and its state is retained if it fails."""
+"""Tests that a stream survives temporary failures with exact results, and that a failed stream retains its state."""
 
 from __future__ import annotations
 
@@ -47,15 +47,6 @@ def patient(placement: tuple[str, ...], state_dir: Path) -> Iterator[JobServerPr
         yield running
 
 
-@pytest.fixture(params=["embedded", "LOOPBACK"])
-def streams(
-    request: pytest.FixtureRequest,
-    patient: JobServerProcess,
-    flags_of: Callable[[str], list[str]],
-) -> Pipelines:
-    return Pipelines(patient.address, request.param, flags_of(request.param))
-
-
 class Note(beam.DoFn):
     """Writes a line for each element, in a file of each process."""
 
@@ -70,7 +61,7 @@ class Note(beam.DoFn):
 
 def failed_bundles(job: Job) -> tuple[FailedBundle, ...]:
     with JobClient(job.address) as client:
-        return client.execution(job.job_id).failed
+        return client.get_execution(job.job_id).failed
 
 
 def wait_for_attempts(job: Job, attempts: int) -> tuple[FailedBundle, ...]:
@@ -88,7 +79,7 @@ def texts(job: Job) -> list[str]:
 
 
 @pytest.mark.slow_in("LOOPBACK")
-def test_stream_with_a_temporarily_failing_step_is_exact(
+def test_stream_with_a_temporarily_failing_step_gives_exact_results(
     streams: Pipelines, tmp_path: Path
 ) -> None:
     fails = FailUntilFileExists(COUNT // 2, tmp_path / "mended")
@@ -110,7 +101,9 @@ def test_stream_with_a_temporarily_failing_step_is_exact(
 
 
 @pytest.mark.slow_in("LOOPBACK")
-def test_state_before_a_fused_failing_step_is_exact(streams: Pipelines, tmp_path: Path) -> None:
+def test_state_before_a_fused_failing_step_gives_exact_results(
+    streams: Pipelines, tmp_path: Path
+) -> None:
     """The failing step is fused behind the stateful step, whose bundle fails and runs again."""
     fails = FailUntilFileExists(COUNT // 2, tmp_path / "mended")
     pipeline = streams.new("--streaming")
@@ -127,7 +120,7 @@ def test_state_before_a_fused_failing_step_is_exact(streams: Pipelines, tmp_path
     assert job.wait() is JobState.DONE
 
 
-def test_waiting_bundle_leaves_other_keys_and_steps_running(
+def test_bundle_that_waits_for_its_retry_does_not_block_other_keys_and_steps(
     streams: Pipelines, tmp_path: Path
 ) -> None:
     noted = tmp_path / "noted"
@@ -172,7 +165,9 @@ def test_stream_with_an_attempt_limit_fails_and_keeps_its_state(
     assert (state_dir / "jobs" / job.job_id).is_dir()
 
 
-def test_test_stream_or_streaming_flag_alone_does_not_retry_failures(streams: Pipelines) -> None:
+def test_pipeline_with_test_stream_or_only_the_streaming_flag_fails_without_a_retry(
+    streams: Pipelines,
+) -> None:
     """Beam's own tests expect that a failed assertion fails the job."""
     scripted = streams.new("--streaming")
     assert_that(

@@ -1,4 +1,4 @@
-"""Output of a program that submits a job: progress, and the fate of the job after Ctrl-C."""
+"""Tests of the output of a program that submits a job: its progress, and the job's state after Ctrl-C."""
 
 from __future__ import annotations
 

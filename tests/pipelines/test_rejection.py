@@ -1,4 +1,4 @@
-"""`Run` refuses unsupported features with the names of feature and transform."""
+"""Tests that the request `Run` refuses unsupported features with the names of feature and transform."""
 
 from __future__ import annotations
 

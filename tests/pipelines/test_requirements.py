@@ -1,4 +1,4 @@
-"""Features of the model that Python's SDK can't request. The tests add them to the pipeline's proto."""
+"""Tests of features that Python's SDK can't request, so the tests add them to the pipeline's proto."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class InOrder(beam.DoFn):
         yield f"{key}: rest", [name for _, name in names.read()]
 
 
-def test_ordered_lists_persist_between_bundles(everywhere: Pipelines) -> None:
+def test_ordered_list_state_persists_between_bundles(everywhere: Pipelines) -> None:
     script = Stream()
     for name, time in (("d", 4), ("b", 2), ("a", 1), ("c", 3), ("end", 9)):
         script = script.add_elements([("k", (name, time)), ("l", (name, time))])

@@ -1,4 +1,4 @@
-"""A killed server with a state folder: its jobs, its folder and its clients after the restart."""
+"""Tests of the jobs, the state folder and the clients of a killed server after its restart."""
 
 from __future__ import annotations
 
@@ -25,15 +25,6 @@ from jobs import Job, Pipelines
 from offsets import WATERMARK, Offsets
 from server_lives import GONE_SECONDS, ServerLives, server_lives
 from waiting import wait_until
-
-
-@pytest.fixture(scope="module")
-def lives(
-    tmp_path_factory: pytest.TempPathFactory, placement: tuple[str, ...]
-) -> Iterator[ServerLives]:
-    """Yields a server without running jobs."""
-    with server_lives(tmp_path_factory.mktemp("resume") / "state", placement) as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Stages of bounded data run together as one Spark job if the job requests it."""
+"""Tests that stages of bounded data run together as one Spark job if the job requests it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ ASKED = "--beam_spark_bulk=always"
 PROMISED_SECONDS = 5.0
 
 
-@pytest.fixture(params=["embedded", "PROCESS"])
+@pytest.fixture(params=["embedded", pytest.param("PROCESS", marks=pytest.mark.slow)])
 def spanned(request: pytest.FixtureRequest, pipelines_in: Callable[[str], Pipelines]) -> Pipelines:
-    """Returns pipelines in environments in which each section task can have a separate harness."""
+    """Returns pipelines in environments in which each Spark task of a section can have a separate
+    SDK harness.
+    """
     return pipelines_in(request.param)
 
 
 @pytest.fixture
 def sections(server: JobServerProcess, placement: tuple[str, ...]) -> Callable[[str], None]:
-    """Checks that stages of a job ran as a section, or were refused without Spark."""
+    """Checks that stages of a job ran as a section (one Spark job), or were refused without Spark."""
 
     def check(job_name: str) -> None:
         told = [line for line in server.log if f" job {job_name}-" in line and "section" in line]
@@ -87,7 +89,7 @@ class AddUp(beam.DoFn):
         yield key, sum(values.read())
 
 
-def test_section_with_state_timers_and_side_inputs_is_exact(
+def test_section_with_state_timers_and_side_inputs_gives_exact_results(
     spanned: Pipelines, sections: Callable[[str], None]
 ) -> None:
     name = f"state-{spanned.environment.lower()}"
@@ -111,7 +113,9 @@ def test_section_failure_in_user_code_names_the_step(spanned: Pipelines) -> None
         _ = p | beam.Create([(7, 1)]) | beam.GroupByKey() | "Raises" >> beam.Map(fail)
 
 
-def test_section_with_a_killed_process_is_exact(spanned: Pipelines, tmp_path: Path) -> None:
+def test_section_with_a_killed_process_gives_exact_results(
+    spanned: Pipelines, tmp_path: Path
+) -> None:
     """The killed process is an SDK process with user code, or the worker. The job loses and duplicates nothing."""
 
     def die_once(group: tuple[int, Iterable[int]]) -> tuple[int, int]:

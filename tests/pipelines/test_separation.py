@@ -1,4 +1,4 @@
-"""Separation: pipelines that can end only if the runner splits work in process.
+"""Tests of pipelines that can end only if the runner splits running bundles.
 
 Some elements, or positions of a restriction, are *sentinels*: the process of a sentinel waits until
 a number of sentinels are in process at the same time. Sentinels run in several processes, so they

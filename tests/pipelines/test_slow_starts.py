@@ -1,6 +1,4 @@
-"""SDK harnesses that start slower than their limit: the server waits for a busy harness, and reports
-an idle harness by name.
-"""
+"""Tests of SDK harnesses that start slowly: the server waits for a busy harness, and reports an idle harness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of Spark's streaming sources, as they arrive."""
+"""Tests of rows of Spark's streaming sources."""
 
 from __future__ import annotations
 

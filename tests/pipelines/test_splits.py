@@ -1,4 +1,6 @@
-"""Long bundles share their rest with idle lanes, and sources wait for slow consumers."""
+"""Tests that long bundles are split among idle lanes (worker slots), and that sources wait for slow
+consumers.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def restriction(p: beam.Pipeline) -> beam.PCollection:
 
 
 def groups(p: beam.Pipeline) -> beam.PCollection:
-    """Makes one bundle of all key shards, because the data is small."""
+    """Groups data so small that one bundle processes all key shards (hash partitions of keys)."""
     pairs = p | beam.Create([(number, None) for number in range(COUNT)])
     return pairs | beam.GroupByKey() | beam.MapTuple(lambda number, _: work(number))
 
@@ -68,7 +70,7 @@ def groups(p: beam.Pipeline) -> beam.PCollection:
     ],
     ids=lambda build: build.__name__,
 )
-def test_long_bundle_is_split_among_idle_lanes(
+def test_long_bundle_is_split_among_idle_workers(
     pipelines: Pipelines, tmp_path: Path, long: Any
 ) -> None:
     if (os.cpu_count() or 1) < 2:

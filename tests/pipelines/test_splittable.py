@@ -1,4 +1,4 @@
-"""Bounded splittable DoFns: split before they run, and resumed after they defer the rest."""
+"""Tests of bounded splittable DoFns that are split before they run, and resumed after they defer the rest."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from offsets import Offsets
 
 
 class Places(Offsets):
-    """The places of the letters of a text."""
+    """Source of the positions of the letters in a text."""
 
     def initial_restriction(self, element: str) -> OffsetRange:
         return OffsetRange(0, len(element))
 
 
 class PlacesInPieces(Places):
-    """The same, in pieces of four."""
+    """The same source, with restrictions of four elements."""
 
     def split(self, element: str, restriction: OffsetRange) -> Iterator[OffsetRange]:
         return restriction.split(4)
 
 
 class LettersInPieces(beam.DoFn):
-    """Letters with the piece they were found in."""
+    """DoFn that emits each letter with the start of the restriction that contains the letter."""
 
     def process(
         self, element: str, tracker: Any = beam.DoFn.RestrictionParam(PlacesInPieces())

@@ -1,4 +1,4 @@
-"""State and timers by key and window, in bounded pipelines and in streams."""
+"""Tests of state and timers by key and window, in bounded pipelines and in streams."""
 
 from __future__ import annotations
 

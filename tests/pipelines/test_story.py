@@ -1,4 +1,4 @@
-"""The story of a bundle while its job runs, and after the job has ended."""
+"""Tests of the history of a bundle while its job runs, and after the job has ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FailThenWait(beam.DoFn):
         yield element
 
 
-def test_job_story_contains_the_failure_the_retry_and_the_end(
+def test_bundle_history_contains_the_failure_the_retry_and_the_end(
     embedded: Pipelines, tmp_path: Path
 ) -> None:
     pipeline = embedded.new("--beam_spark_task_attempts=3")
@@ -42,9 +42,9 @@ def test_job_story_contains_the_failure_the_retry_and_the_end(
     with JobClient(embedded.address) as client:
 
         def told() -> BundleStory | None:
-            running = client.execution(job.job_id).bundles
+            running = client.get_execution(job.job_id).bundles
             retried = [one.bundle for one in running if one.attempt > 1]
-            return client.story(job.job_id, retried[0]) if retried else None
+            return client.get_bundle_story(job.job_id, retried[0]) if retried else None
 
         wait_until(told, SECONDS, "the second attempt runs")
         story = told()
@@ -58,11 +58,13 @@ def test_job_story_contains_the_failure_the_retry_and_the_end(
         assert failed.pid > 0 and failed.lane is not None
         assert story.status is StoryStatus.OPEN
         assert story.happened[-1].reads
-        assert client.story(job.job_id, 10**6).status is StoryStatus.UNKNOWN
+        assert client.get_bundle_story(job.job_id, 10**6).status is StoryStatus.UNKNOWN
         (tmp_path / "go").touch()
         assert job.wait(SECONDS) is JobState.DONE
         wait_until(
-            lambda: client.story(job.job_id, story.bundle).status is StoryStatus.NO_JOURNAL,
+            lambda: (
+                client.get_bundle_story(job.job_id, story.bundle).status is StoryStatus.NO_JOURNAL
+            ),
             SECONDS,
             "the journal is removed",
         )

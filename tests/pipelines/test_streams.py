@@ -1,4 +1,4 @@
-"""Panes, watermarks, side inputs and transforms of streams, driven step by step by TestStream."""
+"""Tests of panes, watermarks, side inputs and transforms of streams that a TestStream drives."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def panes(values: beam.PCollection, windows: Any, when: Any, mode: Any, lateness
     )
 
 
-def test_combined_panes_are_exact(pipelines: Pipelines) -> None:
+def test_combined_panes_have_exact_values(pipelines: Pipelines) -> None:
     stream = (
         Stream()
         .add_elements(at(1, ("a", 1), ("b", 10)))
@@ -77,6 +77,7 @@ def test_combined_panes_are_exact(pipelines: Pipelines) -> None:
         assert_that(sums, equal_to([*early, ("a", 3), ("b", 10), ("a", 4)]))
 
 
+@pytest.mark.parametrize("everywhere", ["embedded", "LOOPBACK", "PROCESS"], indirect=True)
 def test_windows_wait_for_their_side_inputs_independently(
     everywhere: Pipelines, tmp_path: Path
 ) -> None:
@@ -197,7 +198,7 @@ def test_joined_streams_wait_for_the_later_watermark(pipelines: Pipelines) -> No
         assert_that(joined, equal_to(expected))
 
 
-def test_flattened_streams_and_batch_are_exact(pipelines: Pipelines) -> None:
+def test_flattened_streams_and_batch_give_exact_results(pipelines: Pipelines) -> None:
     with pipelines.new("--streaming") as p:
         sources = [p | "batch" >> beam.Create([0, 1]) | beam.Map(lambda n: TimestampedValue(n, n))]
         for name in ("first", "second"):

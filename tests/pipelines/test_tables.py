@@ -1,4 +1,4 @@
-"""Rows that Spark's own readers and writers read and write."""
+"""Tests of rows that Spark's own readers and writers read and write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_model.jobs import JobState
 from beam_spark_io import ReadFromSpark, WriteToSpark
-from beam_spark_io.schemas import declared_arrow_schema
+from beam_spark_io.schemas import make_declared_arrow_schema
 from jobs import Pipelines
 
 
@@ -68,7 +68,7 @@ def test_table_rows_of_all_types_round_trip(pipelines: Pipelines, tmp_path: Path
         written = p | beam.Create(events) | WriteToSpark("parquet", path, schema=Event)
         assert_that(written, equal_to([f"parquet {path}"]))
     with pipelines.new() as p:
-        rows = p | ReadFromSpark("parquet", path=path, schema=declared_arrow_schema(Event))
+        rows = p | ReadFromSpark("parquet", path=path, schema=make_declared_arrow_schema(Event))
         assert_that(rows | beam.Map(told), equal_to(events))
 
 

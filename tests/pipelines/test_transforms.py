@@ -1,4 +1,4 @@
-"""ParDo, Flatten and Reshuffle return the elements that the model defines."""
+"""Tests that ParDo, Flatten and Reshuffle return the elements that Beam's model defines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jobs import Pipelines
 
 
 @pytest.mark.slow_in("LOOPBACK")
-def test_long_chain_of_transforms_is_exact(pipelines: Pipelines) -> None:
+def test_long_chain_of_transforms_gives_exact_results(pipelines: Pipelines) -> None:
     """The chain is longer than Python's stack allows for one bundle processor."""
     with pipelines.new() as p:
         numbers = p | beam.Create([0, 1])
@@ -124,7 +124,7 @@ def test_redistributed_elements_keep_their_metadata(pipelines: Pipelines) -> Non
         )
 
 
-def test_windowed_value_subclass_is_passed_on(pipelines: Pipelines) -> None:
+def test_element_of_a_windowed_value_subclass_reaches_the_next_step(pipelines: Pipelines) -> None:
     """Types without a coder are pickled, beside types with a coder."""
     with pipelines.new() as p:
         odd = p | beam.Create([Timestamp(1), {"a": {1}}, None, PaneInfo(True, True, 0, 0, 0)])

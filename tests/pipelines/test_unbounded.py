@@ -1,4 +1,4 @@
-"""Unbounded sources that checkpoint, report watermarks, and end or are stopped."""
+"""Tests of unbounded sources that checkpoint, report watermarks, and end or are stopped."""
 
 from __future__ import annotations
 

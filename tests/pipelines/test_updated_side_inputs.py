@@ -1,4 +1,4 @@
-"""A new value of a side input is visible within seconds, even if the main input is one endless bundle."""
+"""Tests that a new side-input value is visible within seconds, even to one endless bundle."""
 
 from __future__ import annotations
 

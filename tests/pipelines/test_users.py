@@ -1,4 +1,4 @@
-"""Jobs of a user with a quota, on a server that is killed while some of them wait."""
+"""Tests of jobs that wait for the quota of their user on a server that is killed."""
 
 from __future__ import annotations
 

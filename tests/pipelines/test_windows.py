@@ -1,4 +1,4 @@
-"""Custom windows that merge, the limits of timestamps, and elements of several windowings."""
+"""Tests of custom merging windows, the limits of timestamps, and elements of several windowings."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def in_an_open_window() -> Stream:
         pytest.param(in_an_open_window, [("a", [1, 2, 3], 18, 25)], id="in an open window"),
     ],
 )
-def test_merging_windows_are_exact(
+def test_merging_windows_give_exact_results(
     pipelines: Pipelines, source: Callable[[], beam.PTransform], expected: list[Any]
 ) -> None:
     made = source()

@@ -1,4 +1,4 @@
-"""Second runner, whose jobs run on Dask: its part of the packages supports the complete Beam model."""
+"""Tests of the example runner on Dask, which uses the packages without Spark."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from jobs import pickle_by_value
+from page_sessions import play_page, reason_without_namespaces
 from waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +53,13 @@ def pipeline(address: str, *flags: str) -> beam.Pipeline:
 
 def test_second_runner_imports_no_spark() -> None:
     assert importlib.util.find_spec("pyspark") is None
+
+
+def test_second_runner_readme_commands_have_the_documented_output(tmp_path: Path) -> None:
+    if reason := reason_without_namespaces():
+        pytest.skip(f"NOT RUN: {reason}")
+    done = play_page("examples/second_runner/README.md", tmp_path, SECONDS)
+    assert done.returncode == 0, done.stdout
 
 
 def test_second_runner_counts_words(address: str) -> None:
@@ -117,8 +125,8 @@ def test_second_runner_passes_the_beam_suite(address: str, tmp_path: Path) -> No
     suite = (
         "tests/validates_runner",
         "-k",
-        "fn_runner and default and other_client_options",
-        "-n3",
+        "fn_runner and default and not other_client_options",
+        "-n2",
     )
     command = [sys.executable, "-m", "pytest", *suite, f"--address={address}"]
     subprocess.run([*command, f"--junitxml={results}"], cwd=ROOT, check=False)

@@ -22,6 +22,10 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 from beam_runner_data.state.shard_stores import ShardStores
+from beam_runner_driver.ledger.ledger import JobLedger
+from beam_runner_driver.ledger.scheduling import make_root_outputs
+from beam_runner_driver.reports.reporting import format_ending
+from beam_runner_embedded.harness import EmbeddedHarness
 from beam_runner_engine.scheduler.commands import Bundle, FinishJob, OpenBundles
 from beam_runner_engine.scheduler.events import Start
 from beam_runner_engine.scheduler.policy import DefaultPolicy
@@ -32,14 +36,10 @@ from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.translate import plan_job
 from beam_runner_runtime.bundles.bundle import LocalBundle
 from beam_runner_runtime.bundles.bundle_data import FolderData
-from beam_runner_runtime.bundles.stage_work import StageWork
+from beam_runner_runtime.bundles.stage_context import StageContext
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
-from beam_runner_runtime.driver.ledger import JobLedger
-from beam_runner_runtime.driver.reporting import format_ending
-from beam_runner_runtime.driver.scheduling import make_root_outputs
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_urns import environments
-from beam_runner_worker.embedded.harness import EmbeddedHarness
 from beam_runner_worker.fnapi.server import FnApiServer
 from beam_runner_worker.log_records import LogRecord
 from beam_runner_worker.ports import Harness
@@ -106,7 +106,7 @@ def run(proto: _protos.Pipeline, folder: Path) -> Ran:
 
 
 class _Job:
-    """A job's ledger and its harnesses."""
+    """Ledger (committed state) of a job, and the SDK harnesses that run its bundles."""
 
     def __init__(self, plan: JobPlan, folder: Path) -> None:
         self._plan = plan
@@ -115,7 +115,7 @@ class _Job:
         self._work = JobWork(plan, SHARDS, StoreSpec(str(folder)))
         self._fnapi = FnApiServer(plan.context, self, self)
         self._harnesses: dict[str, Harness] = {}
-        self._stages: dict[str, tuple[StageWork, BundleSideInputs, Any]] = {}
+        self._stages: dict[str, tuple[StageContext, BundleSideInputs, Any]] = {}
         self.bundles = 0
 
     def run(self) -> str:
@@ -145,12 +145,12 @@ class _Job:
         side_inputs.set_visible_data(order.bundle.side_inputs)
         return LocalBundle(work, order, harness, self._stores, FolderData(self._folder)).run()
 
-    def _stage(self, stage_id: str) -> tuple[StageWork, BundleSideInputs, Any]:
+    def _stage(self, stage_id: str) -> tuple[StageContext, BundleSideInputs, Any]:
         if stage_id not in self._stages:
             stage = self._plan.stages[stage_id]
             side_inputs = BundleSideInputs(stage.side_inputs, self._folder)
             harness = self._harness(stage.embedded, stage.spec.environment_id)
-            work = StageWork.for_stage(self._work, stage_id)
+            work = StageContext.for_stage(self._work, stage_id)
             self._stages[stage_id] = (work, side_inputs, harness.stage(stage.spec, side_inputs))
         return self._stages[stage_id]
 

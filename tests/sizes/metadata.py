@@ -21,6 +21,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests/doubles"))
 
 from beam_runner_data.rows.refs import FileRows
+from beam_runner_driver.ledger.journal_codec import encode_entries
+from beam_runner_driver.ledger.ledger import JobLedger
+from beam_runner_driver.ledger.scheduling import make_root_outputs
 from beam_runner_engine.scheduler.commands import Bundle, Command, FinishJob, OpenBundles
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Output, Start
@@ -30,9 +33,6 @@ from beam_runner_model.buffers import BufferKind
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
-from beam_runner_runtime.driver.journal_codec import encode_entries
-from beam_runner_runtime.driver.ledger import JobLedger
-from beam_runner_runtime.driver.scheduling import make_root_outputs
 from beam_runner_storage.journal.store import JournalStore
 from sample_buffers import buffer
 from small_plans import plan_of, stage
@@ -60,9 +60,9 @@ class Server:
 
     Args:
         folder: folder for the journal.
-        maps: number of read pieces.
+        maps: number of chunks that are read.
         shards: number of shards.
-        sections: whether stages run as sections.
+        sections: whether stages run as sections (one Spark job for several stages).
     """
 
     def __init__(self, folder: Path, maps: int, shards: int, *, sections: bool) -> None:
@@ -97,7 +97,7 @@ class Server:
         self.references += len(outputs)
         self._journal.append_entries((encode_entries((reply,)),))
         commands = self.ledger.apply_entry(reply)
-        self.ledger.take_garbage()
+        self.ledger.take_unneeded_files()
         return commands
 
     def _outputs(self, bundle: Bundle, name: str) -> Iterable[Output]:

@@ -18,7 +18,7 @@ MOST_MEGABYTES = 200
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["section", "lanes"])
-def test_metadata_of_a_terabyte_job_stays_within_limits(way: str) -> None:
+def test_server_metadata_of_a_terabyte_job_stays_within_limits(way: str) -> None:
     command = [sys.executable, "-P", str(PROGRAM), way, str(MAPS), str(SHARDS)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr

@@ -34,7 +34,9 @@ def run(tmp_path: Path, name: str, environment: str, count: int) -> dict[str, An
         pytest.param("EXTERNAL", 5000, marks=SLOW),
     ],
 )
-def test_long_chain_of_maps_is_exact(tmp_path: Path, environment: str, count: int) -> None:
+def test_long_chain_of_maps_gives_exact_results(
+    tmp_path: Path, environment: str, count: int
+) -> None:
     """Stages are split at 100 transforms, so that no SDK overflows its stack. The embedded SDK overflows at 190."""
     ran = run(tmp_path, "chain", environment, count)
     assert ran["failure"] == ""
@@ -49,7 +51,9 @@ def test_long_chain_of_maps_is_exact(tmp_path: Path, environment: str, count: in
         pytest.param("embedded", 100_000, marks=SLOW),
     ],
 )
-def test_many_timers_of_one_key_fire_exactly(tmp_path: Path, environment: str, count: int) -> None:
+def test_many_timers_of_one_key_fire_once_each(
+    tmp_path: Path, environment: str, count: int
+) -> None:
     """Over the Fn API each timer needs an SDK bundle, because it can change the next timer."""
     ran = run(tmp_path, "timers", environment, count)
     assert ran["failure"] == ""
@@ -60,7 +64,7 @@ def test_many_timers_of_one_key_fire_exactly(tmp_path: Path, environment: str, c
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", ["embedded", "EXTERNAL"])
 @pytest.mark.parametrize(("name", "count"), [("branches", 2000), ("side_inputs", 1000)])
-def test_pipeline_with_many_similar_transforms_is_exact(
+def test_pipeline_with_many_similar_transforms_gives_exact_results(
     tmp_path: Path, name: str, count: int, environment: str
 ) -> None:
     """Beam's client alone would need minutes to build the transforms, so the test copies them."""
@@ -77,12 +81,12 @@ def test_pipeline_with_many_similar_transforms_is_exact(
         pytest.param("outputs", 1000, marks=SLOW),
     ],
 )
-def test_pipeline_with_many_windows_keys_and_outputs_is_exact(
+def test_pipeline_with_many_windows_keys_and_outputs_gives_exact_results(
     tmp_path: Path, name: str, count: int
 ) -> None:
     assert run(tmp_path, name, "embedded", count)["failure"] == ""
 
 
 @pytest.mark.slow
-def test_create_with_millions_of_elements_is_exact(tmp_path: Path) -> None:
+def test_create_with_millions_of_elements_gives_exact_results(tmp_path: Path) -> None:
     assert run(tmp_path, "create", "embedded", 2_000_000)["failure"] == ""

@@ -14,13 +14,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from seeds import add_seed_options, run_for_each_seed
 
+pytest_generate_tests = run_for_each_seed
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds options for the number of rounds and the first seed."""
     add_seed_options(parser, rounds="how often each kind of loss is run")
     parser.addoption("--losses", type=int, default=2, help="lost servers in each round")
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Generates a round for each seed."""
-    run_for_each_seed(metafunc)

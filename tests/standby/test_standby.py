@@ -1,4 +1,4 @@
-"""A standby server takes over streams from a lost server, and their results stay exact."""
+"""Tests that a standby server takes over streams from a lost server with exact results."""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import attrs
 from allowed_differences import of_fn_api_runner
+from campaigns import difference
 from graphs import BY_BATCH, BY_REFUSAL, build, judges, modelled
-from judging import Tally, difference, dropped_differ, judge
+from judging import Tally, dropped_differ, judge
 from minimise import minimised
 from mortal import At
 from partitions import Partition

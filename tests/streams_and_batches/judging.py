@@ -4,65 +4,29 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
 import pane_invariants
+from campaigns import Results, difference
 from graphs import INVARIANT, modelled, tapped
 from partitions import Partition, elements, truncated
 from spec import Spec, Step
 from stream_jobs import Outcome
-from tapping import Outputs
-
-_SHOWN_ROWS = 5
-_SHOWN_CHARACTERS = 3000
 
 
 @attrs.define
-class Tally:
+class Tally(Results):
     """Results of comparisons.
 
     Attributes:
-        same: number of pipelines without a difference, by the way they ran.
         branches: number of outputs, by kind of check.
-        rows: number of compared rows.
         drained: number of pipelines with sources truncated by a drain.
-        refused: pipelines that FnApiRunner can't run, with the reasons.
-        differences: differences, each with the smallest found pipeline that shows it.
     """
 
-    same: Counter[str] = attrs.field(factory=Counter)
     branches: Counter[str] = attrs.field(factory=Counter)
-    rows: int = 0
     drained: int = 0
-    refused: list[str] = attrs.field(factory=list)
-    differences: list[str] = attrs.field(factory=list)
-
-    def add(self, other: Tally) -> None:
-        """Adds the results of another tally."""
-        self.same += other.same
-        self.branches += other.branches
-        self.rows += other.rows
-        self.drained += other.drained
-        self.refused += other.refused
-        self.differences += other.differences
-
-
-def difference(expected: Outputs, found: Outputs, names: Iterable[str]) -> str | None:
-    """Returns how the rows of outputs differ; None if they don't."""
-    told = []
-    for name in sorted(names):
-        wanted, got = expected.get(name, Counter()), found.get(name, Counter())
-        if wanted != got:
-            told.append(f"{name}:{_shown('-', wanted - got)}{_shown('+', got - wanted)}")
-    return "\n".join(told)[:_SHOWN_CHARACTERS] or None
-
-
-def _shown(sign: str, rows: Counter[str]) -> str:
-    most = rows.most_common(_SHOWN_ROWS)
-    rest = f"\n  {sign} and {len(rows) - len(most)} more" if len(rows) > len(most) else ""
-    return "".join(f"\n  {sign} {count} x {row}" for row, count in most) + rest
 
 
 def judge(name: str, spec: Spec, outcome: Outcome, steady: bool, tally: Tally) -> Iterator[str]:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import faulthandler
-import logging
-import math
 import os
 import random
 import secrets
 import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -22,20 +18,19 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "differential"))
 sys.path.insert(0, str(Path(__file__).parent))
 
+from campaigns import add_common_options, begin_process, end_if_stuck, make_batches
 from chaos import strike
 from comparing import compare
 from generator import random_spec
-from haste import make_haste
 from judging import Tally
 from lives import Lives, lives
 from mortal import At, Died, Mortals
 from runners import Server
-from spec import Spec, from_text
+from spec import Spec
 from stream_jobs import Way, closed
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = {"embedded": [], "LOOPBACK": ["--environment_type=LOOPBACK"]}
-_BATCH_SECONDS = 1800
 _LOOK_SECONDS = 2.0
 _TOLD_EVERY = 10
 _MOST_REFUSED = 0.02
@@ -83,12 +78,13 @@ def _ways(options: argparse.Namespace, address: str, gate: Path | None) -> dict[
 def _run(options: argparse.Namespace, seed: int, ways: Mapping[str, Way], running: Lives) -> Tally:
     tally, deadline = Tally(), time.monotonic() + 60 * options.minutes
     strikes = _Strikes(options, seed, ways, running)
-    with Mortals(_begin) as mortals, ThreadPoolExecutor(options.jobs) as threads:
+    batches = make_batches(options, seed, options.streams, random_spec)
+    with Mortals(begin_process) as mortals, ThreadPoolExecutor(options.jobs) as threads:
         jobs: dict[Future[Tally | Died], _Specs] = {
             threads.submit(
                 mortals.call, _compared, specs, ways, f"{seed}/{number}", options.tries
             ): specs
-            for number, specs in enumerate(_batches(options, seed))
+            for number, specs in enumerate(batches)
         }
         total = len(jobs)
         while jobs:
@@ -148,57 +144,26 @@ def _tell(tally: Tally) -> int:
     return 1 if tally.differences or too_many or not tally.rows else 0
 
 
-def _begin() -> None:
-    """Prepares each process that compares."""
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    make_haste()
-
-
-def _batches(options: argparse.Namespace, seed: int) -> Iterator[_Specs]:
-    if options.spec:
-        yield {"p": from_text(options.spec.read_text(encoding="utf-8"))}
-        return
-    numbers = options.only or range(options.streams)
-    size = 1 if options.only else options.batch
-    for start in range(0, len(numbers), size):
-        chosen = numbers[start : start + size]
-        yield {f"p{number}": random_spec(f"{seed}/{number}") for number in chosen}
-
-
 def _compared(at: At, specs: _Specs, ways: Mapping[str, Way], seed: str, tries: int) -> Tally:
-    # FnApiRunner has no time limit: a batch that hangs ends with a traceback of all threads.
-    faulthandler.dump_traceback_later(_BATCH_SECONDS, exit=True)
-    try:
+    with end_if_stuck():
         return compare(at, specs, ways, seed, tries)
-    finally:
-        faulthandler.cancel_dump_traceback_later()
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--streams", type=int, default=1000, help="number of pipelines in each environment")
-    add("--seed", type=int, help="seed of the pipelines (default: another one each time)")
-    add("--environment", action="append", choices=ENVIRONMENTS, help="default: all")
-    add("--bulk", default="auto", help="whether bounded stages are run as Spark's own jobs")
-    add("--without-spark", action="store_true", help="run on plain processes of this machine")
+    add_common_options(parser, ENVIRONMENTS, batch=10, tries=40)
     part = "drain each job, or this part of the jobs, at a random time"
     add("--batches", action="store_true", help="run each pipeline as a batch on the server, too")
     add("--drains", type=float, nargs="?", default=0.0, const=1.0, metavar="PART", help=part)
     add("--kills", action="store_true", help="kill workers and servers at random times")
-    add("--only", type=int, action="append", help="run only this pipeline of the seed")
-    add("--spec", type=Path, help="run the pipeline whose expression is in this file")
     add(
         "--option",
         action="append",
         help="pipeline option in place of random ones: --option=--streaming",
     )
-    add("--batch", type=int, default=10, help="number of pipelines in one job")
-    add("--tries", type=int, default=40, help="number of jobs to make a difference smaller")
     add("--differences", type=int, default=20, help="number after which no more jobs start")
-    add("--minutes", type=float, default=math.inf, help="time after which no more jobs start")
-    add("--jobs", type=int, default=os.cpu_count(), help="number of jobs side by side")
     return parser.parse_args(arguments)
 
 

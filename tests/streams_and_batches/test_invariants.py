@@ -1,4 +1,4 @@
-"""Invariants of panes: each of them is broken by panes that a runner could return."""
+"""Tests of the pane check: for each invariant, panes that break it."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ LATE_PANE = pane([4], LATE, 2, 1, last=True)
 RIGHT = [EARLY_PANE, ON_TIME_PANE, LATE_PANE]
 
 
-def test_watermark_before_a_late_element_is_the_partition_watermark() -> None:
+def test_watermark_recorded_with_a_late_element_is_that_of_its_partition() -> None:
     assert GIVEN[4].late and not GIVEN[3].late
     assert GIVEN[4].watermark == 1031 and GIVEN[1].watermark == 1000
     assert GIVEN[4].may_be_behind(1009) and not GIVEN[2].may_be_behind(1009)
 
 
-def test_rows_of_a_tap_are_read_as_panes() -> None:
+def test_recorded_rows_are_parsed_as_panes() -> None:
     rows = Counter(["('k', (1,)) [1000-1010] @1009 pane 0 0 -1 10", "('k', 4) [1000-1010]"])
     read = panes_of(rows)
     assert read[0] == EARLY_PANE
     assert (read[1].key, read[1].span, read[1].values) == ("k", SPAN, Counter([4]))
 
 
-def test_correct_panes_violate_no_invariant() -> None:
+def test_pane_check_accepts_correct_panes() -> None:
     assert not list(broken_sequences(RIGHT))
     assert not list(broken_values(RIGHT, GIVEN, FIXED, accumulating=False))
     assert not list(late_panes_with_others(RIGHT, GIVEN, accumulating=False))
@@ -86,31 +86,31 @@ def test_correct_panes_violate_no_invariant() -> None:
         [attrs.evolve(EARLY_PANE, later=0)],
     ],
 )
-def test_wrong_pane_sequence_is_reported(wrong: list[Pane]) -> None:
+def test_pane_check_reports_a_wrong_pane_sequence(wrong: list[Pane]) -> None:
     assert list(broken_sequences(wrong))
 
 
-def test_element_in_two_panes_is_reported() -> None:
+def test_pane_check_reports_an_element_in_two_panes() -> None:
     twice = [EARLY_PANE, attrs.evolve(ON_TIME_PANE, values=Counter([1, 2]))]
     assert list(broken_values(twice, GIVEN, FIXED, accumulating=False))
     assert not list(broken_values(twice, GIVEN, FIXED, accumulating=True))
 
 
-def test_accumulating_pane_without_previous_elements_is_reported() -> None:
+def test_pane_check_reports_an_accumulating_pane_without_previous_elements() -> None:
     assert list(broken_values(RIGHT, GIVEN, FIXED, accumulating=True))
 
 
-def test_element_in_a_foreign_window_is_reported() -> None:
+def test_pane_check_reports_an_element_in_a_wrong_window() -> None:
     foreign = [attrs.evolve(EARLY_PANE, values=Counter([3]))]
     assert list(broken_values(foreign, GIVEN, FIXED, accumulating=False))
 
 
-def test_late_pane_with_an_on_time_element_is_reported() -> None:
+def test_pane_check_reports_a_late_pane_with_an_on_time_element() -> None:
     late = [EARLY_PANE, attrs.evolve(LATE_PANE, values=Counter([2, 4]), index=1, later=0)]
     assert list(late_panes_with_others(late, GIVEN, accumulating=False))
 
 
-def test_dropped_element_with_an_open_window_is_reported() -> None:
+def test_pane_check_reports_a_dropped_element_of_an_open_window() -> None:
     window = (4, SPAN)
     assert not list(wrongly_dropped([window], GIVEN, lateness=0))
     assert list(wrongly_dropped([window], GIVEN, lateness=100))

@@ -1,4 +1,4 @@
-"""The model, the sources and the judge of random pipelines."""
+"""Tests of the reference model, the generated sources and the result check of random pipelines."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def told(spec: Spec, found: Outcome) -> str:
     return "\n".join(judge("p", spec, found, True, Tally()))
 
 
-def test_model_watermark_is_the_minimum_timestamp_of_later_elements() -> None:
+def test_reference_model_watermark_is_the_minimum_timestamp_of_later_elements() -> None:
     assert watermarks(PARTITION) == [1000, 1008, 1008, 1008, 1009]
     assert watermarks((5, PARTITION[1]))[1] == 1003
 
 
-def test_model_merges_sessions_of_each_key() -> None:
+def test_reference_model_merges_sessions_of_each_key() -> None:
     assert modelled(SESSIONS, "p")["p/2"] == {
         "('a', (1, 3)) [1000-1018] @1017 pane 1 0 0 11": 1,
         "('a', (2,)) [1020-1030] @1029 pane 1 0 0 11": 1,
@@ -62,7 +62,7 @@ def test_model_merges_sessions_of_each_key() -> None:
     }
 
 
-def test_random_pipelines_are_reproducible_by_seed_and_printable() -> None:
+def test_random_pipelines_are_reproducible_from_their_seed_and_printable() -> None:
     specs = [random_spec(f"7/{number}") for number in range(60)]
     assert specs == [random_spec(f"7/{number}") for number in range(60)]
     assert [from_text(str(spec)) for spec in specs] == specs
@@ -74,7 +74,7 @@ def test_random_pipelines_are_reproducible_by_seed_and_printable() -> None:
             assert step not in simpler(step)
 
 
-def test_refused_operation_is_placed_after_a_global_window_group() -> None:
+def test_operation_that_a_stream_refuses_follows_a_group_in_the_global_window() -> None:
     spec = Spec((SOURCE, Step("group", (0,)), Step("mixed", (1,))))
     pipeline = beam.Pipeline(options=PipelineOptions(["--allow_unsafe_triggers"]))
     build(pipeline, {"p": spec}, "", as_batch=False)
@@ -85,7 +85,7 @@ def test_refused_operation_is_placed_after_a_global_window_group() -> None:
 @pytest.mark.parametrize(
     "change", [Counter({"('a', (2,)) [1020-1030] @1029 pane 1 0 0 11": 1}), Counter({"more": -1})]
 )
-def test_lost_or_additional_row_is_reported(change: Counter[str]) -> None:
+def test_result_check_reports_a_lost_or_additional_row(change: Counter[str]) -> None:
     right = outcome(SESSIONS)
     assert not told(SESSIONS, right)
     rows = Counter(right.rows["p/2"])
@@ -94,7 +94,7 @@ def test_lost_or_additional_row_is_reported(change: Counter[str]) -> None:
     assert "p/2" in told(SESSIONS, attrs.evolve(right, rows=wrong, attempts=wrong))
 
 
-def test_attempt_without_a_result_is_reported() -> None:
+def test_result_check_reports_an_attempt_without_a_result() -> None:
     right = outcome(SESSIONS)
     twice = {**right.attempts, "p/2": right.rows["p/2"] + right.rows["p/2"]}
     wrong = attrs.evolve(right, attempts=twice)
@@ -102,7 +102,7 @@ def test_attempt_without_a_result_is_reported() -> None:
     assert not list(judge("p", SESSIONS, wrong, False, Tally()))
 
 
-def test_drained_source_must_emit_a_prefix() -> None:
+def test_result_check_requires_a_prefix_from_a_drained_source() -> None:
     assert truncated(PARTITION, {1, 2}) == (0, PARTITION[1][:3])
     assert truncated(PARTITION, set()) == (0, ())
     assert truncated(PARTITION, {1, 3}) is None
@@ -114,7 +114,7 @@ def test_drained_source_must_emit_a_prefix() -> None:
     assert "prefix" in told(SESSIONS, outcome(Spec((hole, *SESSIONS.steps[1:])), drained=True))
 
 
-def test_missing_element_without_a_drop_count_is_reported() -> None:
+def test_result_check_reports_a_missing_element_that_was_not_counted_as_dropped() -> None:
     late = (0, (*PARTITION[1], ("late", "a", 5, 1001)))
     args = {"fn": ("fixed", 10, 0), "lateness": 0}
     spec = Spec((Step("source", (), {"partitions": (late,)}), Step("admitted", (0,), args)))

@@ -1,4 +1,4 @@
-"""The model of each operation returns what FnApiRunner returns."""
+"""Tests that the reference model of each operation returns the results of FnApiRunner."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def random_specs() -> dict[str, Spec]:
     return specs
 
 
-def test_operation_models_return_the_result_of_the_batch() -> None:
+def test_reference_model_of_each_operation_equals_the_bounded_pipeline() -> None:
     specs = random_specs()
     with Mortals(make_haste) as mortals:
         tally = mortals.call(compare_with_batch, specs)

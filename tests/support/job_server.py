@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from attempts import AttemptsCheck
-from beam_runner_runtime.driver.watermark_checks import VARIABLE
+from beam_runner_driver.coordination.watermark_checks import VARIABLE
 from beam_runner_runtime.shutdown import life
 from beam_runner_storage.stores.probe import MARK
 from processes import FORKED, find_marked_processes, parent_process, thread_count
@@ -56,7 +56,9 @@ FAILING_SOON = "--max-stream-attempts=2"
 
 
 def without_store_mark(names: Iterable[str]) -> list[str]:
-    """Returns the names of files in a store, except the mark by which workers recognize the store."""
+    """Returns the names of files in a store, except the marker file by which workers recognize the
+    store.
+    """
     return [name for name in names if name.rpartition("/")[2] != MARK]
 
 
@@ -69,8 +71,8 @@ class ServerEnded(AssertionError):
 
 
 class JobServerProcess:
-    """Running ``beam-spark-jobserver``. Every process that it starts inherits a mark in its
-    environment.
+    """Running ``beam-spark-jobserver``. Every process that the server starts inherits an
+    environment variable, by which tests find the process.
 
     The server fails jobs if a watermark overtakes data, or if a transition is missing in the
     shutdown table.

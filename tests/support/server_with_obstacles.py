@@ -1,5 +1,5 @@
-"""Server on plain processes in which files in a folder block the journal, all lanes, or the loop
-inside a task.
+"""Server on plain processes in which files in a folder block the journal, all lanes (worker
+processes), or the scheduler loop in a worker process.
 
 The environment variable ``OBSTACLES`` names the folder. While the file ``journal`` exists, no
 journal can be written. While the file ``lanes`` exists, no job gets a worker process. While the
@@ -40,7 +40,7 @@ def append(journal: Journal, entries: Sequence[bytes]) -> None:
 
 
 def start_lane(placement: ProcessPlacement, lane: Any) -> None:
-    """Starts a lane after the obstacle ``lanes`` is removed."""
+    """Starts a lane (worker process) after the obstacle ``lanes`` is removed."""
 
     def start() -> None:
         while (_FOLDER / "lanes").exists():
@@ -51,7 +51,9 @@ def start_lane(placement: ProcessPlacement, lane: Any) -> None:
 
 
 def may_begin(lease: SchedulerLease, now: float) -> bool:
-    """Refuses the loop inside a task while the obstacle ``loop`` exists."""
+    """Refuses to lend the scheduler to a worker process (the loop inside a task) while the obstacle
+    ``loop`` exists.
+    """
     return not (_FOLDER / "loop").exists() and _may_begin(lease, now)
 
 

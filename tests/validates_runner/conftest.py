@@ -82,5 +82,5 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marks of Beam's test modules."""
+    """Declares the pytest marks of Beam's test modules."""
     declare_beam_marks(config)

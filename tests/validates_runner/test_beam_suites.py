@@ -1,4 +1,4 @@
-"""Beam's own suites: passing tests must continue to pass, and the list of failing tests has reasons.
+"""Tests that run Beam's own suites: passing tests must pass again, and each failing test has a reason.
 
 Each test runs in one of the two most common environments. The other environment is marked slow, as
 are tests outside of the sample of Beam's largest suite. ``unsupported.toml`` lists the tests that

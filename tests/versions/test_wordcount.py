@@ -1,4 +1,4 @@
-"""Beam's own wordcount, submitted as a user submits it, returns the correct counts."""
+"""Tests that Beam's wordcount returns the correct counts if it is submitted as by a user."""
 
 from __future__ import annotations
 

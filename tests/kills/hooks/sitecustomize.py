@@ -74,15 +74,15 @@ def around(owner: Any, name: str, before: str | None, after: str | None) -> None
 
 
 def patch_coordinator(module: ModuleType) -> None:
-    module._ENTRIES_PER_SNAPSHOT = 10  # type: ignore[attr-defined]
-
     class JobDriver(module.JobDriver):  # type: ignore[name-defined, misc]
-        """The driver of the server; each loop in a task has a driver without crash points."""
+        """The server's driver of jobs. A scheduler loop in a worker process has a driver without
+        crash points.
+        """
 
     module.JobDriver = JobDriver  # type: ignore[attr-defined]
     around(JobDriver, "execute_commands", "before commands", "after commands")
     around(module.JobCoordinator, "resume_job", "before begin", "after begin")
-    commit = module.JobCoordinator.record
+    commit = module.JobCoordinator.record_entries
 
     def record(self: Any, entries: Any) -> Any:
         if any(getattr(getattr(entry, "done", None), "finalize", False) for entry in entries):
@@ -90,14 +90,33 @@ def patch_coordinator(module: ModuleType) -> None:
             commands = commit(self, entries)
             at("after callbacks are due")
             return commands
+        if any(getattr(entry, "quarantined", ()) for entry in entries):
+            at("before quarantine")
+            commands = commit(self, entries)
+            at("after quarantine")
+            return commands
+        if any(type(entry).__name__ == "ReplayedUnits" for entry in entries):
+            at("before replay")
+            commands = commit(self, entries)
+            at("after replay")
+            return commands
         return commit(self, entries)
 
-    module.JobCoordinator.record = record
+    module.JobCoordinator.record_entries = record
+
+
+def patch_patient_journal(module: ModuleType) -> None:
+    module._ENTRIES_PER_SNAPSHOT = 10  # type: ignore[attr-defined]
 
 
 def patch_ledger(module: ModuleType) -> None:
     around(module.JobLedger, "apply_entry", None, "after apply")
-    around(module.JobLedger, "take_garbage", "before files go", None)
+    around(module.JobLedger, "take_unneeded_files", "before files go", None)
+
+
+def patch_quarantine_files(module: ModuleType) -> None:
+    around(module.QuarantineFiles, "_queue_file", "before quarantine file", None)
+    around(module.QuarantineFiles, "_pop_written_files", None, "after quarantine file")
 
 
 def patch_journal(module: ModuleType) -> None:
@@ -105,6 +124,7 @@ def patch_journal(module: ModuleType) -> None:
     around(module.Journal, "store_snapshot", "before snapshot", "after snapshot")
     around(module.Journal, "read_committed_data", None, "in recovery")
     around(module.Journal, "delete_journal", "before delete", "after delete")
+    around(module.Journal, "begin_successor", None, "after succession")
 
 
 def patch_store(module: ModuleType) -> None:
@@ -120,8 +140,19 @@ def patch_store(module: ModuleType) -> None:
     module.DatabaseSeal = DatabaseSeal  # type: ignore[attr-defined]
 
 
-def patch_executor(module: ModuleType) -> None:
-    around(module.PlacedJobExecutor, "_begin_job", "before plan", "after plan")
+def patch_job_plans(module: ModuleType) -> None:
+    around(module.JobPlanner, "plan_job", "before plan", "after plan")
+
+
+def patch_updates(module: ModuleType) -> None:
+    around(module.JobUpdates, "begin_update", "before update", "after update")
+    around(module.JobUpdates, "_handle_answer", "before answer", "after answer")
+
+
+def patch_switch(module: ModuleType) -> None:
+    around(module.JobSwitch, "_begin_update", None, "after hold")
+    around(module.JobSwitch, "_decide_update", "before decision", "after decision")
+    around(module.JobSwitch, "commit", "before succession", None)
 
 
 def patch_job_folder(module: ModuleType) -> None:
@@ -129,7 +160,7 @@ def patch_job_folder(module: ModuleType) -> None:
 
 
 def patch_job(module: ModuleType) -> None:
-    around(module.RunningJob, "_report_end", "before end", "after end")
+    around(module, "report_end", "before end", "after end")
 
 
 def patch_written(module: ModuleType) -> None:
@@ -190,11 +221,15 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "beam_runner_runtime.bundles.bundle": patch_bundle,
     "beam_runner_runtime.bundles.loop": patch_loop,
     "beam_runner_runtime.bundles.process": patch_process,
-    "beam_runner_runtime.driver.coordinator": patch_coordinator,
-    "beam_runner_runtime.driver.job": patch_job,
-    "beam_runner_runtime.driver.job_folder": patch_job_folder,
-    "beam_runner_runtime.driver.ledger": patch_ledger,
-    "beam_runner_server.executor": patch_executor,
+    "beam_runner_driver.coordination.coordinator": patch_coordinator,
+    "beam_runner_driver.ledger.patient_journal": patch_patient_journal,
+    "beam_runner_driver.job.job": patch_job,
+    "beam_runner_driver.ledger.job_folder": patch_job_folder,
+    "beam_runner_driver.ledger.ledger": patch_ledger,
+    "beam_runner_driver.quarantine.quarantine_files": patch_quarantine_files,
+    "beam_runner_driver.job.switch": patch_switch,
+    "beam_runner_server.job_plans": patch_job_plans,
+    "beam_runner_server.updates": patch_updates,
     "beam_runner_storage.journal.journal": patch_journal,
     "beam_runner_storage.journal.store": patch_store,
 }

@@ -1,4 +1,4 @@
-"""Executors that are lost while they work: user code answers differently, no element does."""
+"""Tests that lost executors lose and duplicate no element of nondeterministic user code."""
 
 from __future__ import annotations
 

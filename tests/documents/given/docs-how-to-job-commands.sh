@@ -1,0 +1,3 @@
+. "$(dirname "$0")/serve.sh"
+serve --job-port 8099 --state-dir state
+python3 submit_streams.py JOB OTHER_JOB
