@@ -85,8 +85,8 @@ def firings(trigger: Trigger) -> list[str]:
         else:
             at = at._replace(ended=True)
         asks = {
-            "time passes": asked.get_next_wake(state) is not None,
-            "the end passes": asked.watches_end,
+            "time passes": asked.get_next_wake_up_time(state) is not None,
+            "the end passes": asked.depends_on_window_end,
         }
         if not asks.get(step, True) or not asked.is_ready(state, at):
             cells.append("-")

@@ -38,8 +38,8 @@ def cell(transition: Transition | None) -> str:
 def table(name: str) -> str:
     """Returns the table of this name as Markdown.
 
-    The table of retries is that of the module's docstring; the others have a row per event and a
-    column per state.
+    The table of retries is that of the module's docstring; the others have a row per event, and a
+    column per state or per states with equal cells.
     """
     if name == "retries":
         lines = (retries.__doc__ or "").splitlines(keepends=True)
@@ -50,12 +50,15 @@ def table(name: str) -> str:
     }
     states, transitions = tables[name]
     events = dict.fromkeys(event for _, event in transitions)
+    columns: dict[tuple[str, ...], list[str]] = {}
+    for state in states:
+        column = tuple(cell(transitions.get((state, event))) for event in events)
+        columns.setdefault(column, []).append(state.value)
     lines = [
-        "| event | " + " | ".join(state.value for state in states) + " |",
-        "|---" * (len(states) + 1) + "|",
+        "| event | " + " | ".join(map(", ".join, columns.values())) + " |",
+        "|---" * (len(columns) + 1) + "|",
     ]
-    for event in events:
-        cells = (cell(transitions.get((state, event))) for state in states)
+    for event, cells in zip(events, zip(*columns, strict=True), strict=True):
         lines.append(f"| `{event.__name__}` | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

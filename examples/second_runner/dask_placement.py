@@ -26,7 +26,7 @@ class DaskPlacement(SingleMachinePlacement):
     """
 
     name = "Dask"
-    loss = "Dask's scheduler has ended unexpectedly"
+    loss_message = "Dask's scheduler has ended unexpectedly"
 
     def __init__(self, cores: int) -> None:
         self.cores = cores
@@ -71,9 +71,9 @@ class DaskPlacement(SingleMachinePlacement):
 
 
 class DaskJob(SingleMachineJob):
-    """Lanes of one job (`beam_runner_runtime.driver.ports.JobPlacement`)."""
+    """Lanes of one job (`beam_runner_driver.ports.JobPlacement`)."""
 
-    loss = DaskPlacement.loss
+    loss_message = DaskPlacement.loss_message
 
     def __init__(self, client: Client, job_id: str, endpoint: Endpoint) -> None:
         self._client = client

@@ -10,9 +10,7 @@ from beam_runner_runtime.placements import serve_lane
 
 # Lanes are forked from a process that has imported Beam, which takes seconds.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
-    ["beam_runner_worker.embedded.harness", "beam_runner_runtime.placements"]
-)
+FORKS.set_forkserver_preload(["beam_runner_embedded.harness", "beam_runner_runtime.placements"])
 
 _running: dict[str, list[BaseProcess]] = {}
 
