@@ -2,13 +2,12 @@
 # requires-python = ">=3.11"
 # dependencies = ["nox[uv]>=2025.5.1"]
 # ///
-"""Sessions of CI and of developers: ``python3 -m nox`` runs all of them, ``-s <session>`` runs one
-session.
+"""Nox sessions for CI and developers: ``python3 -m nox`` runs the sessions of CI, ``-s <session>``
+runs one session.
 
 Nox reads the script block above and installs uv, which creates a virtual environment in seconds.
 Without uv (``NOX_SCRIPT_MODE=none``) the sessions use pip, which is slower. Sessions install the
-packages as wheels, never the source tree. So an undeclared dependency fails in a session before it
-fails for a user.
+packages as wheels and never use the source tree, so that undeclared dependencies are found.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # nox may come from a separate e
 
 import tools.nox_others
 import tools.nox_slow  # noqa: F401 - these, too
+from tools.bytecode import get_bytecode_folder
 from tools.nox_support import (
     CONSTRAINTS,
     IN_CI_ON_A_CLUSTER,
@@ -44,12 +44,13 @@ from tools.nox_support import (
     WHEELS,
     WITH_EXTRAS,
     WITH_RESULTS,
-    dependency_group,
     distribution_name,
     ensure_chromium,
     ensure_java,
     install_requirements,
-    pytest_arguments,
+    list_sessions_to_run_first,
+    make_pytest_arguments,
+    read_group,
     run_beam_test_suites,
     run_on_a_cluster,
     run_on_plain_processes,
@@ -57,35 +58,40 @@ from tools.nox_support import (
     run_pytest,
     run_python,
     run_unit_tests,
-    sessions_to_run_first,
 )
 from tools.version_cells import NEWEST, OLDEST, build_pyspark_wheels, install_cell
 
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.stop_on_first_error = False
-# Use the system's certificates, as pip does: a company's proxy needs them.
+# Use the system's certificates, as pip does, because a company's proxy can require them.
 os.environ.setdefault("UV_SYSTEM_CERTS", "true")
 
-# Sessions of a bare `nox` and of CI: the longest sessions first, and the sessions that read their
-# results last.
+# Sessions that CI and `nox` without arguments run. The longest sessions come first, and sessions
+# that need results of others come last.
 IN_CI = (
     *("lint", "layers", "api"),
     *("plain", "tests", "validates_runner", "pipelines_part", "second_runner", "cluster"),
     *("clusters_part", "kills", "outages_part", "lanes", "browser", "web", "types", "doors"),
-    *("streams_and_batches_part", "differential_part"),
+    *("updates_part", "streams_and_batches_part", "differential_part"),
     *("go", "docs", "purity", "memory_part", "wordcount"),
     "capabilities",
 )
-# Sessions without our wheels run beside the session that builds the shared wheels.
+# Sessions that don't need our wheels, so they can run while the wheels are built.
 FIRST = ("environment", "lint", "layers", "api", "tests(architecture)")
 LAST = ("capabilities",)
+# Sessions that mostly wait (less than 0.8 cores). CI runs one of them in parallel with a session that computes.
+WAITING = (
+    *("validates_runner", "second_runner", "cluster", "clusters_part", "kills", "outages_part"),
+    *("browser", "doors", "streams_and_batches_part", "differential_part", "tests(storage)"),
+    "updates_part",
+)
 nox.options.sessions = ["ci"]
 
 
 @nox.session(venv_backend="none")
 def ci(session: nox.Session) -> None:
-    """Runs all sessions that must pass, two sessions in parallel. ``-- SESSION ...`` selects sessions."""
+    """Runs all sessions that must pass, two in parallel: one that computes, and one that mostly waits. ``-- SESSION ...`` selects sessions."""
     tests = [f"tests({suite})" for suite in reversed(SUITES)]
     names = [one for name in IN_CI for one in (tests if name == "tests" else [name])]
     chosen = [name for name in session.posargs or names if name not in (*FIRST, *LAST)]
@@ -93,7 +99,8 @@ def ci(session: nox.Session) -> None:
     for part in (FIRST, chosen, () if session.posargs else LAST):
         try:
             if part:
-                side_by_side = (sys.executable, "tools/side_by_side.py", *part)
+                waiting = f"--waiting={','.join(WAITING)}"
+                side_by_side = (sys.executable, "tools/side_by_side.py", waiting, *part)
                 session.run(*side_by_side, external=True)
         except CommandFailed:
             failed = True
@@ -129,9 +136,7 @@ def wheels(session: nox.Session) -> None:
 def environment(session: nox.Session) -> None:
     """Creates the environment that sessions with pipelines on Spark share, because installing it takes seconds."""
     ensure_java(session)
-    groups = (
-        one for name in ("test", "pipelines", "validates-runner") for one in dependency_group(name)
-    )
+    groups = (one for name in ("test", "pipelines", "validates-runner") for one in read_group(name))
     install_requirements(
         session, f"{distribution_name('executor')}[stores]", *groups, compiled=True
     )
@@ -140,7 +145,7 @@ def environment(session: nox.Session) -> None:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Checks style, likely bugs, banned names of each layer, size limits, tests without assertions, class names, sibling version bounds, and words."""
-    session.install(*dependency_group("lint"))
+    session.install(*read_group("lint"))
     session.run("python", "-m", "tools.siblings", env={"PYTHONPATH": ""})
     session.run("python", "tools/check_sizes.py")
     session.run("python", "-m", "tools.check_tests")
@@ -150,16 +155,16 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--no-cache", "--check", ".")
 
 
-@nox.session(requires=sessions_to_run_first("both_pysparks", "wheels"))
+@nox.session(requires=list_sessions_to_run_first("both_pysparks", "wheels"))
 def types(session: nox.Session) -> None:
     """Checks types of all packages, tools, examples and this file, and the used APIs of each minor version of Beam and of the oldest and newest PySpark."""
     groups = (
-        *dependency_group("types"),
-        *dependency_group("test"),
-        *dependency_group("layers"),
-        *dependency_group("api"),
+        *read_group("types"),
+        *read_group("test"),
+        *read_group("layers"),
+        *read_group("api"),
     )
-    everything = f"{distribution_name('executor')}[hdfs,stores,web]"
+    everything = f"{distribution_name('executor')}[hdfs,openlineage,opentelemetry,stores,web]"
     install_requirements(session, everything, "nox", "pip", *groups)
     mypy = ("mypy", "--cache-dir", str(KEPT / "mypy"))
     packages = [option for name in PACKAGES.values() for option in ("--package", name)]
@@ -172,44 +177,46 @@ def types(session: nox.Session) -> None:
     session.run(*mypy, "packages/engine/tests", "docs/engine")
 
 
-@nox.session(requires=sessions_to_run_first("wheels"))
+@nox.session(requires=list_sessions_to_run_first("wheels"))
 def docs(session: nox.Session) -> None:
     """Builds the documentation site with an API reference from docstrings in .nox/site, and checks its links."""
     install_requirements(
-        session, distribution_name("executor"), *dependency_group("docs"), compiled=False
+        session, distribution_name("executor"), *read_group("docs"), compiled=False
     )
     # Imports of Beam write messages to the standard error that are not Sphinx warnings.
-    build = ("sphinx-build", "-j", "auto", "--fail-on-warning", "--keep-going", "-q", "-E")
+    options = ("-j", "auto", "--fail-on-warning", "--keep-going", "-q", "-E")
     site = ("-c", "docs/site", ".", str(ROOT / ".nox" / "site"))
-    session.run(*build, *site, env={"PYTHONPATH": ""})
+    run_python(session, "-m", "sphinx", *options, *site)
     session.run("python", "tools/check_site.py", str(ROOT / ".nox" / "site"))
 
 
 @nox.session
 def layers(session: nox.Session) -> None:
     """Checks the import contracts of .importlinter."""
-    session.install(*dependency_group("layers"))
+    session.install(*read_group("layers"))
     session.run("lint-imports", "--no-logo", "--no-cache", env={"PYTHONPATH": SOURCES})
 
 
 @nox.session
 def api(session: nox.Session) -> None:
     """Checks that the listed public names of each package are the names in use, and that changes have release notes."""
-    session.install(*dependency_group("api"))
+    session.install(*read_group("api"))
     session.run("python", "-m", "tools.public_api", *session.posargs, env={"PYTHONPATH": ""})
 
 
-@nox.session(requires=sessions_to_run_first("wheels"))
+@nox.session(requires=list_sessions_to_run_first("wheels"))
 @nox.parametrize("package", list(PACKAGES), ids=list(PACKAGES))
 def purity(session: nox.Session, package: str) -> None:
     """Checks each wheel alone in an empty environment: modules import, load no forbidden module, and examples run."""
     install_requirements(session, distribution_name(package) + WITH_EXTRAS.get(package, ""))
-    session.run("python", "-I", "tools/check_purity.py", PACKAGES[package])
+    folder = get_bytecode_folder(Path(session.virtualenv.location))
+    isolated = ("python", "-I", "-X", f"pycache_prefix={folder}")
+    session.run(*isolated, "tools/check_purity.py", PACKAGES[package])
     for example in RUNS_ALONE.get(package, ()):
-        session.run("python", "-I", example)
+        session.run(*isolated, example)
 
 
-@nox.session(requires=sessions_to_run_first("wheels"))
+@nox.session(requires=list_sessions_to_run_first("wheels"))
 @nox.parametrize("suite", SUITES, ids=SUITES)
 def tests(session: nox.Session, suite: str) -> None:
     """Runs unit tests of one package on its wheel with its declared dependencies only, or the tests between packages."""
@@ -217,102 +224,101 @@ def tests(session: nox.Session, suite: str) -> None:
         run_unit_tests(session, suite)
     elif suite == "contracts":
         packages = (distribution_name("executor"), distribution_name("web"))
-        install_requirements(
-            session, *packages, *dependency_group("test"), *dependency_group("web")
-        )
+        install_requirements(session, *packages, *read_group("test"), *read_group("web"))
         small = ("tests/sizes", "-m", "not slow")
         suites = ("tests/contracts", "tests/hostile", *small)
         run_pytest(session, *suites, *SIDE_BY_SIDE, *session.posargs)
     else:
         session.install(
             "nox",
-            *dependency_group("test"),
-            *dependency_group("lint"),
-            *dependency_group("layers"),
-            *dependency_group("api"),
-            *dependency_group("workflows"),
+            *read_group("test"),
+            *read_group("lint"),
+            *read_group("layers"),
+            *read_group("api"),
+            *read_group("workflows"),
         )
         run_pytest(session, "tests/architecture", *SIDE_BY_SIDE, *session.posargs)
 
 
-@nox.session(requires=sessions_to_run_first("wheels"))
+@nox.session(requires=list_sessions_to_run_first("wheels"))
 def web(session: nox.Session) -> None:
     """Runs unit tests of the web interface on its wheel, and checks its pages for Beam's job server and, if installed, Prism."""
     run_unit_tests(session, "web")
 
 
-@nox.session(requires=sessions_to_run_first("wheels"))
+@nox.session(requires=list_sessions_to_run_first("wheels"))
 def browser(session: nox.Session) -> None:
     """Tests the pages of the web interface in Chromium. The session installs Debian's Chromium if it has permission."""
     ensure_chromium(session)
     install_requirements(
         session,
         distribution_name("web"),
-        *dependency_group("test"),
-        *dependency_group("web"),
-        *dependency_group("browser"),
+        *read_group("test"),
+        *read_group("web"),
+        *read_group("browser"),
     )
     run_pytest(
         session, "packages/web/tests/browser", *SIDE_BY_SIDE, "--dist=load", *session.posargs
     )
 
 
-@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
+@nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")
 def plain(session: nox.Session) -> None:
-    """Runs a fixed part of ``plain_all``: slow tests of several environments run in one environment."""
-    run_on_plain_processes(session, *pytest_arguments(session, "-m", "not slow"))
+    """Runs a fixed part of ``plain_all``: slow tests run in one environment, and harness processes only in a test of each part of the model."""
+    run_on_plain_processes(session, *make_pytest_arguments(session, "-m", "not slow"))
 
 
-@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
+@nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")
 def pipelines_part(session: nox.Session) -> None:
     """Runs the tests of the session ``pipelines`` that depend on Spark's processes."""
-    run_pytest(session, *ON_SPARK, *SIDE_BY_SIDE, *pytest_arguments(session))
+    run_pytest(session, *ON_SPARK, *SIDE_BY_SIDE, *make_pytest_arguments(session))
 
 
-@nox.session(requires=sessions_to_run_first("both_pysparks", "wheels"))
+@nox.session(requires=list_sessions_to_run_first("both_pysparks", "wheels"))
 def lanes(session: nox.Session) -> None:
     """Runs some embedded pipelines without the loop inside a task, on the lowest declared versions."""
     ensure_java(session)
-    install_cell(session, OLDEST, *dependency_group("test"))
-    selection = ("--without-loop", *pytest_arguments(session, "-k", "embedded"))
+    install_cell(session, OLDEST, *read_group("test"))
+    selection = ("--without-loop", *make_pytest_arguments(session, "-k", "embedded"))
     run_pytest(session, *ON_LANES, *SIDE_BY_SIDE, *selection)
 
 
-@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
+@nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")
 def cluster(session: nox.Session) -> None:
     """Runs some pipelines on a local cluster of three executors, also while executors and workers are killed."""
     run_on_a_cluster(session, *IN_CI_ON_A_CLUSTER)
 
 
-@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
+@nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")
 def doors(session: nox.Session) -> None:
-    """Tests some ways to start the runner without a separate server, as users start it; `doors_all` runs all of them."""
+    """Tests some ways to start the runner without a separate server, as users start it, and a part of `documents`; `doors_all` runs all ways."""
     selection = session.posargs or ("-m", "not slow")
-    run_pytest(session, "tests/doors", *SIDE_BY_SIDE, "--dist=load", *selection)
+    suites = ("tests/doors", "tests/documents")
+    run_pytest(session, *suites, *SIDE_BY_SIDE, "--dist=load", *selection)
 
 
-@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
+@nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")
 def validates_runner(session: nox.Session) -> None:
     """Runs Beam's test suites on a server on Spark, each test in one environment; some tests also as a stream and with ``pre_optimize=none``."""
-    run_beam_test_suites(session, *pytest_arguments(session, "-m", "not slow"))
+    run_beam_test_suites(session, *make_pytest_arguments(session, "-m", "not slow"))
 
 
-@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
+@nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")
 def go(session: nox.Session) -> None:
     """Runs a fixed part of the Go SDK's integration tests, and a job of Go and Python; skipped without Go."""
     if shutil.which("go") is None:
         session.skip("Go was not found: install Go 1.26 or newer to run pipelines of its SDK")
-    run_pytest(session, "tests/go", *pytest_arguments(session))
+    run_pytest(session, "tests/go", *make_pytest_arguments(session))
 
 
-@nox.session(requires=sessions_to_run_first("wheels"))
+@nox.session(requires=list_sessions_to_run_first("wheels"))
 def second_runner(session: nox.Session) -> None:
     """Tests the Dask runner of examples/second_runner without PySpark: words, a stateful stream, Beam's suite."""
     install_requirements(
         session,
         distribution_name("server"),
-        *dependency_group("test"),
-        *dependency_group("second-runner"),
+        *read_group("test"),
+        *read_group("second-runner"),
     )
     run_pytest(session, "tests/second_runner", *session.posargs)
 
@@ -326,15 +332,15 @@ def capabilities(session: nox.Session) -> None:
     session.run("python3", "tools/capabilities.py", *session.posargs, *map(str, results))
 
 
-@nox.session(requires=sessions_to_run_first("wheels"))
+@nox.session(requires=list_sessions_to_run_first("wheels"))
 def wordcount(session: nox.Session) -> None:
     """Counts the words of real text on Spark. ``-- --input GLOB`` reads other text."""
     ensure_java(session)
     install_requirements(session, f"{distribution_name('executor')}[web]")
-    session.run("python", "-P", "examples/wordcount.py", *session.posargs, env={"PYTHONPATH": ""})
+    run_python(session, "examples/wordcount.py", *session.posargs)
 
 
-@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
+@nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")
 def kills(session: nox.Session) -> None:
     """Kills workers at every step of the commit protocol, a server in a commit, and Spark, and one random process."""
     if session.posargs:
@@ -348,14 +354,14 @@ def kills(session: nox.Session) -> None:
     run_pytest(session, *which, "--seed", str(seed), *SIDE_BY_SIDE)
 
 
-@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
+@nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")
 def memory_part(session: nox.Session) -> None:
     """Runs the tests of `memory` with a tenth of the data, embedded."""
     tenth = ("--part", "0.1", "-k", "embedded and not one_key", "-s")
     run_pytest(session, "tests/memory", *(session.posargs or tenth))
 
 
-@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
+@nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")
 def differential_part(session: nox.Session) -> None:
     """Compares a few random pipelines and streams, as `differential` does; every run has different pipelines."""
     run_pytest(session, "tests/differential")
@@ -363,7 +369,7 @@ def differential_part(session: nox.Session) -> None:
     run_python(session, "tests/differential/differential.py", *(session.posargs or few))
 
 
-@nox.session(requires=sessions_to_run_first("environment"), venv_backend="none")
+@nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")
 def streams_and_batches_part(session: nox.Session) -> None:
     """Compares a few random streams with batches on plain processes; every run has different streams."""
     run_pytest(session, "tests/streams_and_batches")
@@ -372,7 +378,7 @@ def streams_and_batches_part(session: nox.Session) -> None:
     run_python(session, compare, *(session.posargs or few))
 
 
-@nox.session(requires=sessions_to_run_first("wheels"))
+@nox.session(requires=list_sessions_to_run_first("wheels"))
 def outages_part(session: nox.Session) -> None:
     """Runs a few of the outages of `outages` on plain processes; every run has different outages."""
     few = ("--rounds=1", "--lengths=3", "--site=data store", "--site=state store", "--site=service")

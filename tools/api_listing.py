@@ -1,4 +1,4 @@
-"""Text of a listing of public names, with signatures that griffe reads from source text."""
+"""Writer of the files `public_api.txt`: public names with their signatures, which griffe reads from source text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.api_users import find_package_folders
 
 _LONGEST_VALUE = 80
 Blocks = dict[tuple[str, str], list[str]]
-"""Lines of each name by its module and name. A module that is used as a whole has the name ``""``."""
+"""Lines of the listing by module and name. The name ``""`` is for a module that is imported without a name."""
 
 
 @dataclass
@@ -85,25 +85,25 @@ def describe_name(name: str, thing: griffe.Object | griffe.Alias) -> Iterator[st
     """Yields the lines of a name: its signature, and for a class its public members."""
     if isinstance(thing, griffe.Class):
         yield f"class {name}{_base_classes(thing)}"
-        for member in sorted(thing.members.values(), key=_member_sort_key):
+        for member in sorted(thing.members.values(), key=_make_member_sort_key):
             if not member.is_alias and (
                 not member.name.startswith("_") or member.name == "__init__"
             ):
-                yield f"  .{_signature_line(member.name, member)}"
+                yield f"  .{_format_signature_line(member.name, member)}"
     else:
-        yield _signature_line(name, thing)
+        yield _format_signature_line(name, thing)
 
 
 def _base_classes(cls: griffe.Class) -> str:
     return f"({', '.join(map(str, cls.bases))})" if cls.bases else ""
 
 
-def _member_sort_key(member: griffe.Object | griffe.Alias) -> tuple[bool, str]:
+def _make_member_sort_key(member: griffe.Object | griffe.Alias) -> tuple[bool, str]:
     """Returns a sort key: fields keep their order, because calls depend on it; methods are sorted."""
     return member.is_function, member.name if member.is_function else ""
 
 
-def _signature_line(name: str, thing: griffe.Object | griffe.Alias) -> str:
+def _format_signature_line(name: str, thing: griffe.Object | griffe.Alias) -> str:
     if isinstance(thing, griffe.Function):
         return str(thing.signature())
     if isinstance(thing, griffe.TypeAlias):
@@ -122,8 +122,10 @@ def _signature_line(name: str, thing: griffe.Object | griffe.Alias) -> str:
 def format_listing(distribution: str, blocks: Blocks) -> str:
     """Returns the text of ``public_api.txt``."""
     lines = [
-        f"# The public API of {distribution}: the names that other packages, examples and documents use.",
-        "# A module on this list is public; all other modules, and names that aren't listed, are private.",
+        f"# The public API of {distribution}: the names that other packages, examples and "
+        "documents use.",
+        "# A module on this list is public; all other modules, and names that aren't listed, are "
+        "private.",
         "# Written by: python -m tools.public_api --write",
     ]
     for (module, name), block in sorted(blocks.items()):
@@ -148,10 +150,10 @@ def parse_listing(text: str) -> Blocks:
 
 def _name_of_line(line: str) -> str:
     words: Iterable[str] = line.removeprefix("class ").removeprefix("type ")
-    return "".join(_leading_identifier(words))
+    return "".join(_find_leading_identifier(words))
 
 
-def _leading_identifier(text: Iterable[str]) -> Iterator[str]:
+def _find_leading_identifier(text: Iterable[str]) -> Iterator[str]:
     for letter in text:
         if not (letter.isalnum() or letter == "_"):
             return

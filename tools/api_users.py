@@ -1,4 +1,4 @@
-"""Users of names of our packages: other packages, examples, documents and installers."""
+"""Search for uses of a package's names in other packages, examples, documents and installers."""
 
 from __future__ import annotations
 
@@ -26,57 +26,57 @@ def find_package_folders(root: Path) -> dict[str, Path]:
 def find_users_by_name(root: Path) -> dict[str, str]:
     """Returns each name that other packages use, with one place that uses it.
 
-    The tests of a package may use private names. The tool counts only uses by modules for tests.
+    The tests of a package may use its private names, so their uses don't count.
     """
     users: dict[str, str] = {}
-    for use, place in _uses_across_packages(root):
+    for use, place in _find_uses_across_packages(root):
         users.setdefault(use, place)
     return users
 
 
-def _uses_across_packages(root: Path) -> Iterator[Named]:
+def _find_uses_across_packages(root: Path) -> Iterator[Named]:
     found = find_package_folders(root)
     roots = frozenset(found)
-    modules = frozenset(module for folder in found.values() for module in _modules_in(folder))
+    modules = frozenset(module for folder in found.values() for module in _list_modules(folder))
     for own, folder in found.items():
         for path in sorted(folder.rglob("*.py")):
             code, place = path.read_text(encoding="utf-8"), str(path.relative_to(root))
-            yield from _uses_in_code(code, place, roots - {own})
-            yield from _modules_in_strings(code, place, modules, own)
+            yield from _find_uses_in_code(code, place, roots - {own})
+            yield from _find_modules_in_strings(code, place, modules, own)
         for path in sorted(folder.parents[1].glob("tests/**/*.py")):
             code, place = path.read_text(encoding="utf-8"), str(path.relative_to(root))
-            for use in _uses_in_code(code, place, roots - {own}):
+            for use in _find_uses_in_code(code, place, roots - {own}):
                 if _FOR_TESTS in use[0].split("."):
                     yield use
-        yield from _entry_point_targets(folder.parents[1] / "pyproject.toml", root)
+        yield from _list_entry_point_targets(folder.parents[1] / "pyproject.toml", root)
     for path in (*root.glob("examples/**/*.py"), *root.glob("docs/**/*.py")):
         place = str(path.relative_to(root))
-        yield from _uses_in_code(path.read_text(encoding="utf-8"), place, roots)
-    for path in (*root.glob("docs/**/*.md"), *_readme_files(root)):
+        yield from _find_uses_in_code(path.read_text(encoding="utf-8"), place, roots)
+    for path in (*root.glob("docs/**/*.md"), *_list_readme_files(root)):
         for block in _CODE_BLOCK.findall(path.read_text(encoding="utf-8")):
-            yield from _uses_in_code(block, str(path.relative_to(root)), roots)
-    for path in _readme_files(root):
+            yield from _find_uses_in_code(block, str(path.relative_to(root)), roots)
+    for path in _list_readme_files(root):
         for name in _NAME_IN_PROSE.findall(path.read_text(encoding="utf-8")):
             yield name, str(path.relative_to(root))
 
 
-def _readme_files(root: Path) -> list[Path]:
+def _list_readme_files(root: Path) -> list[Path]:
     return [root / "README.md", *sorted(root.glob("packages/*/README.md"))]
 
 
-def _modules_in(folder: Path) -> Iterator[str]:
+def _list_modules(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*.py"):
         parts = path.relative_to(folder.parent).with_suffix("").parts
         yield ".".join(parts).removesuffix(".__init__")
 
 
-def _uses_in_code(code: str, place: str, roots: frozenset[str]) -> Iterator[Named]:
+def _find_uses_in_code(code: str, place: str, roots: frozenset[str]) -> Iterator[Named]:
     """Yields the uses in source text. Names such as ``__doc__`` count as uses of their module."""
     for use in find_uses_in_text(code, Path(place), roots):
         yield use.name.partition(".__")[0], use.place
 
 
-def _modules_in_strings(
+def _find_modules_in_strings(
     code: str, place: str, modules: frozenset[str], own: str
 ) -> Iterator[Named]:
     """Yields the modules of other packages in strings, because the code imports them at run time."""
@@ -87,7 +87,7 @@ def _modules_in_strings(
                 yield node.value, f"{place}:{node.lineno}"
 
 
-def _entry_point_targets(pyproject: Path, root: Path) -> Iterator[Named]:
+def _list_entry_point_targets(pyproject: Path, root: Path) -> Iterator[Named]:
     """Yields the targets of a package's commands and extensions."""
     if not pyproject.exists():
         return

@@ -24,8 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "capabilities.toml"
 PAGE = ROOT / "docs" / "reference" / "capabilities.md"
 PASSES = "passes"
-# Environments of the pipelines: Spark's workers, the submitting process, a separate process, and
-# Go's SDK over LOOPBACK; bundles on lanes only, without the loop inside a task; a cluster of three executors.
+# Columns of the table: user code in Spark's workers, in the submitting process, in a separate
+# process, and in Go over LOOPBACK; bundles only on lanes (without the scheduler loop in a worker
+# process); a cluster of three executors.
 COLUMNS = ("embedded", "LOOPBACK", "PROCESS", "Go", "lanes", "cluster")
 _OF_FILE = {"go": "Go", "lanes": "lanes", "cluster": "cluster"}
 _OF_ENVIRONMENT = {"LOOPBACK": "LOOPBACK", "PROCESS": "PROCESS"}
@@ -34,13 +35,11 @@ _GO = re.compile(r"test_go_suite\[(\w+)\]")
 _INTRODUCTION = """\
 # Capabilities
 
-This page lists the supported parts of the Beam model, and the tests of each part. Every test runs a complete pipeline on a server.
+The table has the number of tests that pass for each part of the Beam model in each [environment](../how-to/environments.md). Every test runs a complete pipeline on a server. Many tests are from Beam's own suites ([list](../../tests/capabilities.toml)).
 
-A column has the number of tests that pass in an [environment](../how-to/environments.md). The column *Go* is Go over LOOPBACK. The column *lanes* is embedded user code without the [loop](../explanation/concepts.md#the-loop). The column *cluster* is a cluster of three executors.
+*Go* is Go over LOOPBACK, *lanes* is embedded user code without the [loop](../explanation/concepts.md#the-loop), and *cluster* has three executors. *Differences* are missing features and tests with another outcome.
 
-The suites `fn_runner`, `test_stream`, `validates_runner`, `userstate`, `trigger` and `transforms_of_beam` are Beam's suites, and the suite `go` is from Beam's Go SDK. Other suites are files in `tests/pipelines`. Beam's suites run on Spark. In CI, most other suites run on a server without Spark.
-
-The session `nox -s capabilities` compares this page with the results of CI. To write this page, run `nox -s capabilities -- --write`. The file `tests/capabilities.toml` maps parts of the model to tests.
+`nox -s capabilities -- --write` writes this page from the results of CI.
 """
 
 
@@ -73,7 +72,7 @@ Outcomes = dict[str, dict[str, str]]
 def read_results(paths: Iterable[Path]) -> Outcomes:
     """Returns the outcomes in the files.
 
-    If a test ran several times in a column, an outcome other than a pass takes precedence. Skipped
+    If a test ran several times in a column, the result is a pass only if all runs passed. Skipped
     tests are left out.
     """
     found: Outcomes = {}
@@ -82,13 +81,13 @@ def read_results(paths: Iterable[Path]) -> Outcomes:
             outcome = _test_outcome(case)
             if outcome:
                 columns = found.setdefault(_test_name(case.attrib), {})
-                column = _environment_column(path.stem, case.attrib["name"])
+                column = _get_environment_column(path.stem, case.attrib["name"])
                 if columns.get(column, PASSES) == PASSES:
                     columns[column] = outcome
     return found
 
 
-def _environment_column(file: str, test: str) -> str:
+def _get_environment_column(file: str, test: str) -> str:
     if file in _OF_FILE:
         return _OF_FILE[file]
     parameters = test.partition("[")[2].rstrip("]").split("-")
@@ -117,7 +116,7 @@ def _test_outcome(case: Any) -> str:
     return reason if reason.startswith("refused") else f"differs: {reason}"
 
 
-def tests_of_capability(capability: Capability, outcomes: Outcomes) -> Outcomes:
+def find_tests_of_capability(capability: Capability, outcomes: Outcomes) -> Outcomes:
     """Returns the tests of a capability with their outcomes, in the order of the patterns.
 
     Raises:
@@ -134,25 +133,20 @@ def tests_of_capability(capability: Capability, outcomes: Outcomes) -> Outcomes:
 
 def render_page(listed: list[Capability], outcomes: Outcomes) -> str:
     """Returns the text of the page."""
-    heads = ("part of the model", *COLUMNS, "else")
+    heads = ("part of the model", *COLUMNS, "differences")
     table = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    details = []
     for capability in listed:
-        shown = tests_of_capability(capability, outcomes)
-        others = {o for columns in shown.values() for o in columns.values() if o != PASSES}
-        notes = [capability.gap] if capability.gap else []
-        anchor = re.sub(r"[^\w-]", "", capability.name.lower().replace(" ", "-"))
+        shown = find_tests_of_capability(capability, outcomes)
         row = (
-            f"[{capability.name}](#{anchor})",
-            *(_table_cell(shown, column) for column in COLUMNS),
-            "; ".join(notes + sorted(others)),
+            capability.name,
+            *(_format_table_cell(shown, column) for column in COLUMNS),
+            "; ".join([*filter(None, [capability.gap]), *_list_differences(shown)]),
         )
         table.append(f"| {' | '.join(row)} |")
-        details.append(_test_details(capability.name, shown))
-    return "\n".join([_INTRODUCTION, *table, "", *details])
+    return "\n".join([_INTRODUCTION, *table, ""])
 
 
-def _table_cell(shown: Outcomes, column: str) -> str:
+def _format_table_cell(shown: Outcomes, column: str) -> str:
     """Returns the number of passed tests, or ``passed of run``; empty if no test ran in the column."""
     ran = [columns[column] for columns in shown.values() if column in columns]
     passed = ran.count(PASSES)
@@ -161,21 +155,14 @@ def _table_cell(shown: Outcomes, column: str) -> str:
     return str(passed) if passed == len(ran) else f"{passed} of {len(ran)}"
 
 
-def _test_details(name: str, shown: Outcomes) -> str:
-    lines = [f"## {name}", ""]
-    by_suite: dict[str, list[str]] = {}
-    others = []
-    for test, columns in shown.items():
-        suite, _, method = test.partition(": ")
-        if PASSES in columns.values():
-            by_suite.setdefault(suite, []).append(f"`{method}`")
-        others += [f"| `{test}` | {o} ({c}) |" for c, o in columns.items() if o != PASSES]
-    rows = [f"| {suite} | {', '.join(methods)} |" for suite, methods in by_suite.items()]
-    if rows or others:
-        lines += ["| suite | tests |", "|---|---|", *rows, *others]
-    else:
-        lines.append(f"No test covers {name}.")
-    return "\n".join([*lines, ""])
+def _list_differences(shown: Outcomes) -> list[str]:
+    """Returns the tests that didn't pass, each with its outcome and column."""
+    return [
+        f"`{test}` {outcome} ({column})"
+        for test, columns in shown.items()
+        for column, outcome in columns.items()
+        if outcome != PASSES
+    ]
 
 
 def main() -> None:
@@ -198,7 +185,9 @@ def main() -> None:
                 "results",
             )
         )
-        raise SystemExit(f"{PAGE.name} says something else: nox -s capabilities -- --write")
+        raise SystemExit(
+            f"{PAGE.name} differs from the test results: run nox -s capabilities -- --write"
+        )
 
 
 if __name__ == "__main__":

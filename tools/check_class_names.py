@@ -1,4 +1,4 @@
-"""Refuses a class name that two modules of our packages define.
+"""Fails if two modules of our packages define a class of the same name.
 
 Names that start with an underscore may repeat, because only their module sees them.
 """

@@ -1,8 +1,8 @@
 """Imports every module of an installed package and refuses forbidden imports: ``python -I
 tools/check_purity.py <import name>``.
 
-The contracts of ``.importlinter`` are checked in source text. This tool checks the imports that
-really happen. So it also finds dynamic imports and dependencies of dependencies.
+import-linter checks the contracts of ``.importlinter`` only in source text. This tool checks the
+modules that Python really imports, so it also finds dynamic imports and indirect dependencies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OURS = ("beam_runner_", "beam_spark_")
 SPARK = {"py4j", "pyspark"}
 
 
-def allowed_imports(package: str) -> tuple[set[str], set[str]]:
+def find_allowed_imports(package: str) -> tuple[set[str], set[str]]:
     """Returns the standard-library and third-party modules that the package's contract allows."""
     config = configparser.ConfigParser()
     config.read(CONTRACTS, encoding="utf-8")
@@ -34,15 +34,15 @@ def allowed_imports(package: str) -> tuple[set[str], set[str]]:
     raise SystemExit(f"{CONTRACTS.name} has no contract of type `only` for {package}")
 
 
-def allowed_packages(package: str) -> set[str]:
+def find_allowed_packages(package: str) -> set[str]:
     """Returns the third-party packages that the package's contract allows, completely or in part."""
-    return {name.partition(".")[0] for name in allowed_imports(package)[1]}
+    return {name.partition(".")[0] for name in find_allowed_imports(package)[1]}
 
 
-def layers_below(package: str) -> set[str]:
+def find_layers_below(package: str) -> set[str]:
     """Returns the dotted names of our modules that the package may import, directly or indirectly."""
-    below = {name for name in allowed_imports(package)[1] if name.startswith(OURS)}
-    return below.union(*(layers_below(name.partition(".")[0]) for name in below))
+    below = {name for name in find_allowed_imports(package)[1] if name.startswith(OURS)}
+    return below.union(*(find_layers_below(name.partition(".")[0]) for name in below))
 
 
 def list_module_names(package: str) -> list[str]:
@@ -60,7 +60,7 @@ def find_forbidden_modules(package: str) -> set[str]:
 
     A package that may import the complete standard library may load any module except other layers.
     """
-    standard_library, third_party = allowed_imports(package)
+    standard_library, third_party = find_allowed_imports(package)
     closed = ANYTHING not in standard_library
     for name in standard_library | third_party if closed else ():
         importlib.import_module(name)
@@ -71,7 +71,7 @@ def find_forbidden_modules(package: str) -> set[str]:
     brought = {
         name for name in set(sys.modules) - before if not is_same_or_nested_module(name, package)
     }
-    below = layers_below(package)
+    below = find_layers_below(package)
     ours = {name for name in brought if name.startswith(OURS)}
     undue = {name for name in ours if not any(is_same_or_nested_module(name, one) for one in below)}
     return undue | (brought - ours if closed else set())
@@ -84,8 +84,8 @@ def is_same_or_nested_module(name: str, of: str) -> bool:
 
 def find_unneeded_distributions(package: str) -> set[str]:
     """Returns the installed distributions that the package must not need."""
-    below = {name.partition(".")[0] for name in layers_below(package)}
-    allowed = below.union(*map(allowed_packages, (package, *below)))
+    below = {name.partition(".")[0] for name in find_layers_below(package)}
+    allowed = below.union(*map(find_allowed_packages, (package, *below)))
     installed = {
         found.name.lower().replace("-", "_") for found in importlib.metadata.distributions()
     }
@@ -93,11 +93,11 @@ def find_unneeded_distributions(package: str) -> set[str]:
     spark = set() if "pyspark" in allowed else installed & SPARK
     undue = (ours | spark) - allowed - {package}
     if "apache_beam" not in allowed:
-        undue |= installed - modules_of_requirements(allowed) - {package} - INSTALLERS
+        undue |= installed - find_distributions_of_requirements(allowed) - {package} - INSTALLERS
     return undue
 
 
-def modules_of_requirements(distributions: set[str]) -> set[str]:
+def find_distributions_of_requirements(distributions: set[str]) -> set[str]:
     """Returns the installed distributions that these distributions need, by the names of their modules."""
     found: set[str] = set()
     waiting = list(distributions)

@@ -1,4 +1,4 @@
-"""Comparison of a package's source distribution and wheel with its source: no missing and no other files::
+"""Check that a package's source distribution and wheel contain exactly the files of its source::
 
 python -m tools.check_release packages/urns .nox/distributions/beam_runner_urns-0.1.0
 """

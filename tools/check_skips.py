@@ -1,7 +1,8 @@
 """Fails if a report of nox names a skipped session: ``python3 tools/check_skips.py REPORT``.
 
-A session skips itself if the machine lacks a program that it needs. On a developer's machine this is
-right. In a CI job that installs all these programs, a skip means that the job has checked nothing.
+A session skips itself if the machine lacks a program that it needs. Skips are normal on a
+developer's machine. A CI job installs all these programs, so a skip there means that the job tested
+nothing.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def find_functions(tree: ast.AST) -> Iterator[Function]:
     return (node for node in ast.walk(tree) if isinstance(node, Function))
 
 
-def called_names(function: Function) -> set[str]:
+def find_called_names(function: Function) -> set[str]:
     """Returns the names of the called functions, without the objects of methods."""
     called = set()
     for node in ast.walk(function):
@@ -74,7 +74,7 @@ def find_asserting_functions(trees: Iterable[ast.AST]) -> set[str]:
             if contains_assertion(function) or raises_assertion_error(function):
                 found.add(function.name)
             else:
-                rest.append((function.name, called_names(function)))
+                rest.append((function.name, find_called_names(function)))
     while grown := {name for name, called in rest if name not in found and called & found}:
         found |= grown
     return found
@@ -91,7 +91,7 @@ def main(root: Path) -> int:
         for path, tree in trees.items()
         for function in find_functions(tree)
         if function.name.startswith("test_")
-        and not (contains_assertion(function) or called_names(function) & assert_something)
+        and not (contains_assertion(function) or find_called_names(function) & assert_something)
     ]
     print("\n".join(blind) or "Every test looks at something.")
     return 1 if blind else 0

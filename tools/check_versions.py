@@ -25,7 +25,7 @@ from tools.used_names import CallArguments, NameUse, find_uses_in_folder
 SOURCES = Path(__file__).resolve().parent.parent / "packages"
 DISTRIBUTIONS = frozenset({"apache_beam", "pyspark"})
 _GENERATED = "_pb2"
-# In descriptors, a letter that could belong to the previous escape is escaped.
+# In serialized descriptors, a letter that could be part of the preceding escape sequence is escaped.
 _ESCAPED = re.compile(r"\\x([4-7][0-9a-f])")
 _MOST_STEPS = 20
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -33,7 +33,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True)
 class FoundDefinition:
-    """Definition with its module and, for a class member, its class."""
+    """Definition that was found in source text, with its module and, for a class member, its class."""
 
     node: Definition
     module: str
@@ -306,7 +306,7 @@ def open_version(path: Path) -> VersionSources:
     )
 
 
-def distribution_of(path: Path) -> str:
+def get_distribution_name(path: Path) -> str:
     """Returns the import name of a wheel or a folder, derived from its file name."""
     return path.name.partition("-")[0]
 
@@ -334,7 +334,7 @@ def main(arguments: list[str]) -> int:
     wrong = 0
     for path in (found for name in paths for found in _packages_in(Path(name))):
         version = open_version(path)
-        wanted = [use for use in uses if use.name.partition(".")[0] == distribution_of(path)]
+        wanted = [use for use in uses if use.name.partition(".")[0] == get_distribution_name(path)]
         complaints = {(use.place, said) for use in wanted if (said := version.find_problem(use))}
         for place, said in sorted(complaints):
             print(f"{version.name}: {said}, used in {place}")

@@ -1,8 +1,9 @@
-"""Checks the words that people read against ``tools/words.tsv``: ``python tools/check_words.py``.
+"""Checks all texts and names of the project for discouraged words in ``tools/words.tsv``: ``python
+tools/check_words.py``.
 
-The tool reads docstrings, comments, errors, log texts, names, names of tests, documents, and the subjects of the commits
-that descend from the one that added the tool. ``tools/words_allowed.tsv`` has the number of findings that each area may
-have at most, for `fail` rules and for `count` rules. An area that isn't listed may have none.
+The tool reads docstrings, comments, errors, log texts, names, names of tests, documents, and
+subjects of commits since this tool exists. ``tools/words_allowed.tsv`` contains the maximum number
+of findings in each area, for `fail` rules and for `count` rules. For other areas, the maximum is 0.
 
 ``--list AREA`` prints all findings of an area. ``--write`` records the numbers that have fallen.
 """
@@ -78,7 +79,7 @@ def parse_allowed_counts(text: str) -> dict[str, tuple[int, int]]:
     return {area: (int(fail), int(count)) for area, fail, count in rows}
 
 
-def area_of(path: str) -> str:
+def get_area(path: str) -> str:
     """Returns the area of a file: a package's source, tests or documents, or a folder of the project."""
     parts = path.split("/")
     if parts[0] == "packages":
@@ -108,7 +109,9 @@ def _run_git(root: Path, *words: str) -> list[str]:
 
 
 def iterate_file_texts(root: Path) -> Iterator[tuple[str, ReaderText]]:
-    """Yields the path and text of everything in files that Git knows or would add."""
+    """Yields the texts in all files of the repository, including new files that Git doesn't ignore,
+    with the path of the file.
+    """
     for path in sorted(set(_run_git(root, "ls-files", "-co", "--exclude-standard"))):
         file = root / path
         if not file.is_file() or path.endswith("_pb2.py"):
@@ -122,7 +125,7 @@ def iterate_file_texts(root: Path) -> Iterator[tuple[str, ReaderText]]:
 
 
 def iterate_commit_subjects(root: Path) -> Iterator[tuple[str, ReaderText]]:
-    """Yields the subjects of the commits that descend from the one that added this tool."""
+    """Yields the subjects of all commits since the commit that added this tool."""
     added = _run_git(root, "log", "--diff-filter=A", "--format=%H", "--", ADDED)
     if added:
         between = ("--ancestry-path", "--no-merges", f"{added[-1]}..HEAD")
@@ -135,7 +138,7 @@ def collect_area_findings(root: Path, rules: list[WordRule]) -> dict[str, AreaFi
     """Returns the findings of each area of the project."""
     areas: dict[str, AreaFindings] = defaultdict(AreaFindings)
     for path, text in iterate_file_texts(root):
-        area = areas[area_of(path)]
+        area = areas[get_area(path)]
         area.words += len(text.text.split())
         for mode, finding in find_broken_rules(f"{path}:{text.line}", text, rules):
             area.findings[mode].append(finding)
@@ -162,7 +165,7 @@ def describe_excesses(
 def lower_allowed_counts(
     areas: Mapping[str, AreaFindings], allowed: Mapping[str, tuple[int, int]]
 ) -> dict[str, tuple[int, int]]:
-    """Returns the numbers to record: the current ones if lower; all current ones if nothing is recorded."""
+    """Returns the maximum numbers to record: for each area, the lower of the current and the recorded number."""
     new = {}
     for name, area in sorted(areas.items()):
         now = area.count_findings()

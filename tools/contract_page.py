@@ -30,7 +30,7 @@ _LAYERS = """
 
 A package can import only packages in lower layers. Packages on the same line don't import each other.
 
-```
+```text diagram
 {layers}
 ```
 
@@ -52,7 +52,7 @@ def _code(text: str) -> str:
     return ", ".join(f"`{item}`" for item in _split_lines(text))
 
 
-def _only_row(contract: configparser.SectionProxy) -> str:
+def _format_only_contract(contract: configparser.SectionProxy) -> str:
     """Returns the table row of a contract that lists the allowed imports of a package."""
     library = _split_lines(contract.get("standard_library", ""))
     words = "complete" if library == ["*"] else "pure" if library else "none"
@@ -60,7 +60,7 @@ def _only_row(contract: configparser.SectionProxy) -> str:
     return f"| `{contract['package']}` | {words} | {modules} |"
 
 
-def _forbidden_row(contract: configparser.SectionProxy) -> str:
+def _format_forbidden_contract(contract: configparser.SectionProxy) -> str:
     """Returns the table row of a contract that forbids imports."""
     modules = (_code(contract[key]) for key in ("source_modules", "forbidden_modules"))
     return f"| {contract['name']} | " + " | ".join(modules) + " |"
@@ -76,13 +76,13 @@ def render_page() -> str:
         kinds[contract["type"]].append(contract)
     packages, *inner = kinds["layers"]
     lines = [
-        *(_only_row(contract) for contract in kinds["only"]),
+        *(_format_only_contract(contract) for contract in kinds["only"]),
         _LAYERS.format(
             layers="\n".join(_split_lines(packages["layers"])),
             packages=", ".join(f"`{contract['containers'].strip()}`" for contract in inner),
         ),
         _FORBIDDEN.rstrip("\n"),
-        *(_forbidden_row(contract) for contract in kinds["forbidden"]),
+        *(_format_forbidden_contract(contract) for contract in kinds["forbidden"]),
     ]
     return _ABOUT + "\n".join(lines).rstrip() + "\n"
 

@@ -1,6 +1,7 @@
 """Downloads a wheel of each minor version of Beam that the executor's bounds allow.
 
-Existing files in the folder stay. The tool installs nothing and downloads no dependencies of Beam.
+The tool keeps existing files in the folder. It doesn't install the wheels, and doesn't download
+Beam's dependencies.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ PYPROJECT = Path(__file__).resolve().parent.parent / "packages" / "executor" / "
 PIP = (sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet")
 
 
-def allowed_minor_versions() -> list[str]:
+def list_allowed_minor_versions() -> list[str]:
     """Returns the allowed minor versions of Beam, such as ``2.72``."""
     needed = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["dependencies"]
     (bounds,) = (text for text in needed if text.startswith("apache-beam"))
@@ -28,7 +29,7 @@ def fetch_missing_wheels(folder: Path) -> list[Path]:
     """Downloads missing wheels and returns all wheels of the folder."""
     lacking = [
         minor
-        for minor in allowed_minor_versions()
+        for minor in list_allowed_minor_versions()
         if not list(folder.glob(f"apache_beam-{minor}.*"))
     ]
 

@@ -1,8 +1,8 @@
 """Contract for import-linter: a package imports only listed and declared modules.
 
-import-linter's own contracts forbid modules by name. This contract refuses every module that is not
-listed, so that a new import can't pass unnoticed. The package's ``pyproject.toml`` must declare
-each third-party import, too.
+import-linter's own contracts forbid listed modules. This contract permits only listed modules, so
+that no new import passes unnoticed. The package's ``pyproject.toml`` must declare each third-party
+import, too.
 """
 
 from __future__ import annotations
@@ -16,27 +16,31 @@ from typing import Any
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
 
-# Import name -> distribution, if the names differ.
+# Names of distributions that differ from their import name, by import name.
 DISTRIBUTIONS = {
     "apache_beam": "apache-beam",
+    "confluent_kafka": "confluent-kafka",
     "google": "protobuf",
     "grpc": "grpcio",
     "hdfs_native": "hdfs-native",
+    "openlineage": "openlineage-python",
+    "opentelemetry": "opentelemetry-sdk",
 }
 _OURS = ("beam_runner_", "beam_spark_")
 
 ANYTHING = "*"
 
 
-def distribution_of(root: str) -> str:
+def get_distribution_name(root: str) -> str:
     """Returns the name of the distribution that contains a top-level module."""
     return root.replace("_", "-") if root.startswith(_OURS) else DISTRIBUTIONS.get(root, root)
 
 
-def declared_distributions(pyproject: Path, *, with_extras: bool = False) -> set[str]:
+def find_declared_distributions(pyproject: Path, *, with_extras: bool = False) -> set[str]:
     """Returns the distributions that a package needs at run time, with its extras on request.
 
-    A few modules import an extra on demand. Plug-ins come through entry points and are on no list.
+    Extras count only on request, because only a few modules import an extra. Plug-ins that are
+    found by entry points aren't included.
     """
     project = tomllib.loads(pyproject.read_text())["project"]
     requirements = list(project.get("dependencies", []))
@@ -57,17 +61,17 @@ class OnlyContract(Contract):
 
     type_name = "only"
 
-    # import-linter replaces these fields with the parsed values, hence Any.
+    # import-linter replaces these fields with parsed values, so their type is Any.
     package: Any = fields.StringField()
     pyproject: Any = fields.StringField()
     standard_library: Any = fields.SetField(fields.StringField(), required=False, default=set())
     third_party: Any = fields.SetField(fields.StringField(), required=False, default=set())
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        problems = self._unlisted_declarations()
+        problems = self._find_unlisted_declarations()
         for importer in sorted(self._own_modules(graph)):
             for imported in sorted(graph.find_modules_directly_imported_by(importer)):
-                reason = self._reason_not_allowed(imported)
+                reason = self._explain_forbidden_import(imported)
                 if reason:
                     for detail in graph.get_import_details(importer=importer, imported=imported):
                         line, text = detail["line_number"], detail["line_contents"]
@@ -86,16 +90,16 @@ class OnlyContract(Contract):
 
     def _distributions(self) -> set[str]:
         roots = {name.partition(".")[0] for name in self.third_party}
-        return set(map(distribution_of, roots))
+        return set(map(get_distribution_name, roots))
 
-    def _unlisted_declarations(self) -> list[str]:
-        undue = declared_distributions(Path(self.pyproject)) - self._distributions()
+    def _find_unlisted_declarations(self) -> list[str]:
+        undue = find_declared_distributions(Path(self.pyproject)) - self._distributions()
         return [
             f"{self.pyproject}: declares `{name}`, on which {self.package} may not depend"
             for name in sorted(undue)
         ]
 
-    def _reason_not_allowed(self, imported: str) -> str:
+    def _explain_forbidden_import(self, imported: str) -> str:
         """Returns why ``imported`` is not allowed; empty if it is allowed."""
         root = imported.partition(".")[0]
         if root in (self.package, "__future__"):
@@ -107,7 +111,7 @@ class OnlyContract(Contract):
             parts = [name for name in sorted(self.third_party) if name.startswith(f"{root}.")]
             only = f", only `{'`, `'.join(parts)}`" if parts else ""
             return f"{self.package} may not import `{imported if parts else root}`{only}"
-        distribution = distribution_of(root)
-        if distribution not in declared_distributions(Path(self.pyproject), with_extras=True):
+        distribution = get_distribution_name(root)
+        if distribution not in find_declared_distributions(Path(self.pyproject), with_extras=True):
             return f"`{distribution}` is not declared in {self.pyproject}"
         return ""

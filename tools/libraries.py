@@ -62,4 +62,4 @@ LEFT_OUT = {
     "seqio": "not tried: it brings TensorFlow and JAX",
     "pangeo-forge-recipes": "not tried: its tests want older versions of pytest and zarr",
 }
-"""Other libraries whose tests a reader can expect here, and why the session doesn't run them."""
+"""Other libraries that users of Beam know, and the reasons why the session doesn't run their tests."""

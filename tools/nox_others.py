@@ -1,5 +1,5 @@
-"""Sessions outside of a bare ``nox`` with third-party software: Hadoop, Kafka, Airflow, stores, SDKs
-of other versions and languages, libraries.
+"""Nox sessions with third-party software (Hadoop, Kafka, Airflow, stores, other SDKs, libraries).
+``nox`` without arguments doesn't run them.
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ from tools.libraries import LEFT_OUT, LIBRARIES, ThirdPartyLibrary
 from tools.nox_support import (
     MORE_FOR_TESTS,
     ROOT,
-    dependency_group,
+    SIDE_BY_SIDE,
     distribution_name,
     ensure_java,
     ensure_machines,
+    install_azurite,
     install_requirements,
+    list_sessions_to_run_first,
+    read_group,
     require_maven,
     run_on_machines,
     run_pytest,
-    sessions_to_run_first,
 )
-from tools.version_tables import OUTCOMES, PAGE, client_rows, replace_row
+from tools.version_tables import OUTCOMES, PAGE, make_client_rows, replace_row
 
 
 @nox.session(requires=["wheels"], default=False)
 def clusters(session: nox.Session) -> None:
-    """Tests Spark standalone on namespace machines (needs root) that share only S3. ``-- --gigabytes 4``, ``--rounds N`` for more, ``--store=folder``."""
+    """Tests Spark standalone on machines that are simulated by Linux namespaces (needs root), and that share only an S3 store. ``-- --gigabytes 4``, ``--rounds N`` for more, ``--store=folder``."""
     run_on_machines(session, "tests/clusters", "-s", *session.posargs)
 
 
-@nox.session(requires=sessions_to_run_first("wheels"))
+@nox.session(requires=list_sessions_to_run_first("wheels"))
 def clusters_part(session: nox.Session) -> None:
     """Runs embedded pipelines on the machines of `clusters`: bounded jobs through Spark's shuffle, a stream through moto's S3 server."""
     ensure_machines(session)
@@ -41,15 +43,74 @@ def clusters_part(session: nox.Session) -> None:
     run_pytest(session, *tests, *session.posargs)
 
 
+@nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")
+def updates_part(session: nox.Session) -> None:
+    """Updates a running stream, and kills the server at two steps of an update."""
+    run_pytest(session, "tests/updates", *SIDE_BY_SIDE, "-m", "not slow", *session.posargs)
+
+
 @nox.session(requires=["wheels"], default=False)
 def hdfs(session: nox.Session) -> None:
-    """Tests Hadoop's servers: store contract, refusals, faults; then `clusters` with HDFS instead of S3. Needs Maven, and root for the second part."""
+    """Tests HDFS as a store, with faults of its servers, and then runs the session `clusters` with HDFS instead of S3. Needs Maven, and root for the second part."""
     require_maven(session)
     ensure_java(session)
-    tests = (*dependency_group("test"), *dependency_group(MORE_FOR_TESTS["executor"]))
+    tests = (*read_group("test"), *read_group(MORE_FOR_TESTS["executor"]))
     install_requirements(session, f"{distribution_name('executor')}[hdfs,stores]", *tests)
     run_pytest(session, "tests/hdfs", "-s")
     run_pytest(session, "tests/clusters", "-s", "--store=hdfs", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
+def sinks(session: nox.Session) -> None:
+    """Kills and freezes processes below exactly-once sinks and queues: SQLite, files, Delta, Iceberg, Redis; Azure's store with npm; Kafka to Kafka, PostgreSQL and MariaDB with Maven. Tests outages, and old copies of state. ``-- --rounds N --seed S --kills N`` for more."""
+    ensure_java(session)
+    groups = ("test", "kafka", "postgresql", "sinks")
+    requirements = [one for group in groups for one in read_group(group)]
+    install_requirements(session, distribution_name("executor"), *requirements)
+    azurite = install_azurite(session)
+    run_pytest(session, "tests/sinks", "-s", *session.posargs, **azurite)
+    if azurite:
+        contracts = ("packages/storage/tests/stores/test_objects.py", "packages/io/tests/files")
+        run_pytest(session, *contracts, "-k", "az", **azurite)
+
+
+@nox.session(requires=["wheels"], default=False)
+def bench_kafka(session: nox.Session) -> None:
+    """Compares latency and throughput from Kafka to Kafka with Spark's Structured Streaming. ``-- --write`` writes the table. Needs Maven."""
+    _run_kafka_benchmark(session, "kafka_latency")
+
+
+@nox.session(requires=["wheels"], default=False)
+def bench_kafka_kills(session: nox.Session) -> None:
+    """Compares the throughput from Kafka to Kafka with and without kills. ``-- --minutes N --kill-every N --seed S``. Needs Maven."""
+    _run_kafka_benchmark(session, "kafka_kills")
+
+
+def _run_kafka_benchmark(session: nox.Session, name: str) -> None:
+    require_maven(session)
+    ensure_java(session)
+    requirements = (distribution_name("executor") + "[kafka]", *read_group("test"))
+    install_requirements(session, *requirements, compiled=True)
+    session.run("python", f"tests/bench/{name}.py", *session.posargs, env={"PYTHONPATH": ""})
+
+
+@nox.session(requires=["wheels"], default=False)
+def kubernetes(session: nox.Session) -> None:
+    """Runs the manifest's server on Spark's Kubernetes client: fabric8's mock API server, pods as processes; kills a pod and a server. Needs Maven."""
+    require_maven(session)
+    ensure_java(session)
+    tests = (*read_group("test"), *read_group("deploy"))
+    install_requirements(session, distribution_name("executor"), *tests)
+    run_pytest(session, "tests/kubernetes", "-s", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
+def yarn(session: nox.Session) -> None:
+    """Runs programs, streams and a server on YARN's own resource manager and node manager. Needs Maven and 8 GB of memory."""
+    require_maven(session)
+    ensure_java(session)
+    install_requirements(session, distribution_name("executor"), *read_group("test"))
+    run_pytest(session, "tests/yarn", *session.posargs)
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -60,8 +121,8 @@ def kafka(session: nox.Session) -> None:
     install_requirements(
         session,
         distribution_name("executor"),
-        *dependency_group("test"),
-        *dependency_group("kafka"),
+        *read_group("test"),
+        *read_group("kafka"),
     )
     run_pytest(session, "tests/kafka", "-s", *session.posargs)
 
@@ -73,8 +134,8 @@ def airflow(session: nox.Session) -> None:
     install_requirements(
         session,
         distribution_name("executor"),
-        *dependency_group("test"),
-        *dependency_group("airflow"),
+        *read_group("test"),
+        *read_group("airflow"),
     )
     run_pytest(session, "tests/doors/test_airflow.py", *session.posargs)
 
@@ -87,8 +148,8 @@ def java(session: nox.Session) -> None:
     install_requirements(
         session,
         distribution_name("executor"),
-        *dependency_group("test"),
-        *dependency_group("kafka"),
+        *read_group("test"),
+        *read_group("kafka"),
     )
     try:
         fetch = ("mvn", "-q", "-B", "-f", "tests/java/pom.xml", "dependency:go-offline")
@@ -102,7 +163,7 @@ def java(session: nox.Session) -> None:
 def clients(session: nox.Session) -> None:
     """Tests clients with other versions of the Python and Go SDKs in each environment; writes the second table of docs/reference/versions.md."""
     ensure_java(session)
-    install_requirements(session, distribution_name("executor"), "uv", *dependency_group("test"))
+    install_requirements(session, distribution_name("executor"), "uv", *read_group("test"))
     kept = ROOT / ".nox" / "sdks"
     results = OUTCOMES / "clients.xml"
     results.unlink(missing_ok=True)
@@ -110,7 +171,7 @@ def clients(session: nox.Session) -> None:
     try:
         run_pytest(session, *command, *session.posargs)
     finally:
-        for row in client_rows(results):
+        for row in make_client_rows(results):
             session.log(", ".join(row))
             replace_row(PAGE, "clients", row, keys=2)
 

@@ -1,9 +1,8 @@
-"""Sessions outside of a bare ``nox`` and CI: they take long, or write figures and pictures."""
+"""Nox sessions that take long, or that write measurements and pictures. CI and ``nox`` without arguments don't run them."""
 
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Callable
@@ -25,12 +24,13 @@ from tools.nox_support import (
     ROOT,
     SIDE_BY_SIDE,
     STREAMS,
+    WHEELS,
     WITHOUT_A_STORE,
-    dependency_group,
     distribution_name,
     ensure_chromium,
     ensure_java,
     install_requirements,
+    read_group,
     read_project_table,
     run_beam_test_suites,
     run_benchmark,
@@ -40,16 +40,16 @@ from tools.nox_support import (
     run_pytest,
     run_python,
 )
-from tools.version_cells import CELLS, CHECKS, HEADS, VersionCell, install_cell, installed_versions
-from tools.version_tables import OUTCOMES, PAGE, outcome_cell, replace_row
+from tools.version_cells import CELLS, CHECKS, HEADS, VersionCell, install_cell, list_versions
+from tools.version_tables import OUTCOMES, PAGE, format_outcome_cell, replace_row
 
 
 @nox.session(requires=["wheels"], default=False)
 def damages(session: nox.Session) -> None:
-    """Damages the journal and job list of a closed or killed server 1,200 times each; no damage may pass silently. CI runs a part."""
-    install_requirements(session, distribution_name("executor"), *dependency_group("test"))
+    """Damages the journal and the job list of a stopped server 1,200 times each, and checks that the server detects each damage. CI runs a part."""
+    install_requirements(session, distribution_name("executor"), *read_group("test"))
     count = os.environ.get("BEAM_DAMAGES", "1200")
-    suites = ("runtime/tests/driver/test_damage.py", "jobservices/tests/test_damages.py")
+    suites = ("driver/tests/ledger/test_damage.py", "jobservices/tests/test_damages.py")
     tests = (*(f"packages/{suite}" for suite in suites), "-s", *session.posargs)
     run_pytest(session, *tests, BEAM_DAMAGES=count)
 
@@ -69,7 +69,7 @@ def plain_all(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
 def bulk(session: nox.Session) -> None:
-    """Runs all pipelines that can be sections as sections, on ``local[*]``. A failed part doesn't stop the other three parts.
+    """Runs pipelines whose stages can run together as one Spark job (a section) in this way, on ``local[*]``. A failed part doesn't stop the other three parts.
 
     The parts are: ``tests/pipelines`` without streams and lane tests; Beam's suites with ``--bulk
     always``; two files of pipelines without a store; and 300 random pipelines compared with the
@@ -104,7 +104,7 @@ def bulk(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def hostile(session: nox.Session) -> None:
     """Sends 20,000 mutated pipelines and 100,000 hostile requests; CI sends a part. ``-- --requests N --seed S --hypothesis-seed=N`` changes them."""
-    install_requirements(session, distribution_name("executor"), *dependency_group("test"))
+    install_requirements(session, distribution_name("executor"), *read_group("test"))
     examples = os.environ.get("BEAM_HOSTILE_EXAMPLES", "20000")
     tests = ("tests/hostile", "-s")
     count = () if "--requests" in session.posargs else ("--requests=100000",)
@@ -115,7 +115,7 @@ def hostile(session: nox.Session) -> None:
 @nox.session(default=False)
 def release_files(session: nox.Session) -> None:
     """Writes and checks release notes, source distributions and wheels in .nox/distributions. ``-- --write`` moves the fragments into CHANGELOG.md."""
-    session.install(*dependency_group("release"))
+    session.install(*read_group("release"))
     shutil.rmtree(RELEASE, ignore_errors=True)
     for package in PACKAGES:
         folder = ROOT / "packages" / package
@@ -123,8 +123,8 @@ def release_files(session: nox.Session) -> None:
         notes = ("towncrier", "build", "--config", str(ROOT / "pyproject.toml"))
         how = "--yes" if "--write" in session.posargs else "--draft"
         session.run(*notes, f"--dir={folder}", f"--version={version}", how)
-        # Build the wheel from the source distribution, so that a file missing from the distribution
-        # is found.
+        # Build the wheel from the source distribution, to detect files that the source distribution
+        # doesn't contain.
         session.run("python", "-m", "build", "-n", "-o", str(RELEASE), str(folder), silent=True)
         name = f"{distribution_name(package).replace('-', '_')}-{version}"
         session.run("python", "-m", "tools.check_release", str(folder), str(RELEASE / name))
@@ -152,9 +152,22 @@ def release(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def sizes(session: nox.Session) -> None:
-    """Tests the limits of docs/appendix/limits.md that need no Spark, at full size; CI has small sizes. ``-- -k chain`` selects one limit."""
-    install_requirements(session, distribution_name("executor"), *dependency_group("test"))
+    """Tests the limits of docs/reference/limits.md that need no Spark, at full size; CI has small sizes. ``-- -k chain`` selects one limit."""
+    install_requirements(session, distribution_name("executor"), *read_group("test"))
     run_pytest(session, "tests/sizes", "-s", *session.posargs)
+
+
+@nox.session(requires=["wheels"], default=False)
+def recording(session: nox.Session) -> None:
+    """Records docs/tutorial/terminal-session.md: installs by pip, runs a program and a server, cancels a stream. Uses the ports 8099 and 8074."""
+    session.install(*read_group("test"))
+    page = ROOT / "docs" / "tutorial" / "terminal-session.md"
+    files = (str(page.with_suffix(".cast")), str(page))
+    # The wheel of PySpark saves its build, which takes a minute.
+    links = Path(session.create_tmp())
+    for wheel in WHEELS.glob("pyspark-*.whl"):
+        shutil.copy(wheel, links)
+    run_python(session, "tests/recording/record.py", *files, PIP_FIND_LINKS=str(links))
 
 
 @nox.session(requires=["wheels"], default=False)
@@ -162,9 +175,7 @@ def web_pictures(session: nox.Session) -> None:
     """Takes the pictures of docs/how-to/web-interface.md from real jobs."""
     ensure_java(session)
     ensure_chromium(session)
-    install_requirements(
-        session, f"{distribution_name('executor')}[web]", *dependency_group("browser")
-    )
+    install_requirements(session, f"{distribution_name('executor')}[web]", *read_group("browser"))
     session.run("python", "-P", "tests/pictures/take.py", "docs/web", env={"PYTHONPATH": ""})
 
 
@@ -172,7 +183,7 @@ def web_pictures(session: nox.Session) -> None:
 def engine_long(session: nox.Session) -> None:
     """Runs the engine's random tests 10,000 times each, for at least half an hour. ``-- --hypothesis-seed=N`` repeats a seed."""
     install_requirements(
-        session, distribution_name("engine"), *dependency_group("test"), *dependency_group("oracle")
+        session, distribution_name("engine"), *read_group("test"), *read_group("oracle")
     )
     arguments = list(session.posargs)
     if not any(argument.startswith("--hypothesis-seed") for argument in arguments):
@@ -185,20 +196,10 @@ def engine_long(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def engine_cost(session: nox.Session) -> None:
-    """Writes the figures of docs/engine/cost.md; fails if an event or a grouping costs more than its limit."""
+    """Measures the CPU time of events and groupings of the engine; fails if one costs more than its limit."""
     install_requirements(session, distribution_name("engine"))
-    page = ROOT / "docs" / "engine" / "cost.md"
-    text = page.read_text(encoding="utf-8")
     for half in ("scheduler", "keyed"):
-        measure = f"packages/engine/tests/{half}/measure_costs.py"
-        printed = str(session.run("python", "-P", measure, silent=True))
-        session.log(printed)
-        for name, table in re.findall(
-            r"(<!-- table: \w+ -->\n)(.*?)<!-- end -->", printed, re.DOTALL
-        ):
-            before, after = text.split(name)
-            text = before + name + table + after[after.index("<!-- end -->") :]
-    page.write_text(text, encoding="utf-8")
+        session.run("python", "-P", f"packages/engine/tests/{half}/measure_costs.py")
 
 
 @nox.session(requires=["wheels"])
@@ -208,8 +209,8 @@ def engine_coverage(session: nox.Session) -> None:
         session,
         distribution_name("engine"),
         "coverage>=7",
-        *dependency_group("test"),
-        *dependency_group("oracle"),
+        *read_group("test"),
+        *read_group("oracle"),
     )
     data = {"COVERAGE_FILE": str(Path(session.create_tmp()) / "coverage"), "PYTHONPATH": ""}
     measure = ("python", "-P", "-m", "coverage")
@@ -226,14 +227,18 @@ def cluster_all(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def doors_all(session: nox.Session) -> None:
-    """Tests all ways to start the runner: tutorial, notebook, YAML, ``spark-submit``, Prism's client and suite, PostgreSQL, killed parent processes."""
+    """Tests all ways to start the runner: notebook, YAML, ``spark-submit``, Prism's client and suite, PostgreSQL, killed parent processes."""
     ensure_java(session)
     packages = (f"{distribution_name('executor')}[yaml]", distribution_name("web"))
     groups = ("test", "notebook", "postgresql", "validates-runner")
-    install_requirements(
-        session, *packages, *(one for name in groups for one in dependency_group(name))
-    )
+    install_requirements(session, *packages, *(one for name in groups for one in read_group(name)))
     run_pytest(session, "tests/doors", *session.posargs)
+
+
+@nox.session(requires=["environment"], venv_backend="none", default=False)
+def documents(session: nox.Session) -> None:
+    """Runs every command of every document, with its installations, and compares every output; needs namespaces. ``-- -k tutorial`` selects pages."""
+    run_pytest(session, "tests/documents", *session.posargs)
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
@@ -277,9 +282,16 @@ def kills_long(session: nox.Session) -> None:
         "random_kills",
         "kills_of_a_drain",
         "kills_of_spark_streams",
+        "quarantine",
     )
     tests = (f"tests/kills/test_{name}.py" for name in names)
     run_pytest(session, *tests, f"--deselect={KILLS_ON_A_CLUSTER}", *session.posargs)
+
+
+@nox.session(requires=["environment"], venv_backend="none", default=False)
+def updates(session: nox.Session) -> None:
+    """Updates running streams, and kills the server at all steps of the updates. ``-- --rounds N --seed S`` for more."""
+    run_pytest(session, "tests/updates", *session.posargs)
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
@@ -302,7 +314,7 @@ def soak(session: nox.Session) -> None:
     ensure_java(session)
     # Beam's client runs pip to list installed packages, and warns if pip is missing.
     install_requirements(
-        session, f"{distribution_name('executor')}[stores]", "pip", *dependency_group("test")
+        session, f"{distribution_name('executor')}[stores]", "pip", *read_group("test")
     )
     tests = (f"tests/kills/test_{name}.py" for name in names)
     run_pytest(session, *tests, "-s", *session.posargs)
@@ -322,16 +334,23 @@ def streams_and_batches(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"], default=False)
 def outages(session: nox.Session) -> None:
-    """Takes services away while streams run; writes .nox/outages.md. ``-- --rounds N --seed S --lengths 1,30 --spark`` changes the outages."""
+    """Stops services, such as the store, while streams run; writes .nox/outages.md. ``-- --rounds N --seed S --lengths 1,30 --spark`` changes the outages."""
     run_outages(session, *session.posargs)
     if not session.posargs:
         run_pytest(session, OUTAGES_BEYOND_THE_LIMIT)
 
 
 @nox.session(requires=["wheels"], default=False)
+def quarantine(session: nox.Session) -> None:
+    """Runs random streams with elements that always fail, and checks that they go to quarantine, with user code in workers and over LOOPBACK. ``-- --rounds N --seed S`` for more."""
+    install_requirements(session, *read_group("test"), *read_group("executor"))
+    run_pytest(session, "tests/quarantine", *(session.posargs or ("--rounds=20",)))
+
+
+@nox.session(requires=["wheels"], default=False)
 def standby(session: nox.Session) -> None:
-    """Loses active servers under three streams until a standby server has taken over. ``-- --rounds N --seed S --losses N -k kill`` for more."""
-    install_requirements(session, *dependency_group("test"), *dependency_group("executor"))
+    """Makes the active server fail while three streams run, and checks that a standby server takes over. ``-- --rounds N --seed S --losses N -k kill`` for more."""
+    install_requirements(session, *read_group("test"), *read_group("executor"))
     run_pytest(session, "tests/standby", "-s", *session.posargs)
 
 
@@ -339,7 +358,7 @@ def standby(session: nox.Session) -> None:
 def deploy(session: nox.Session) -> None:
     """Checks the files of deploy/: Kubernetes schemas, the chart, the unit, the image, and the page about Spark standalone. Skips parts without their tools."""
     ensure_java(session)
-    tests = (*dependency_group("test"), *dependency_group("web"), *dependency_group("deploy"))
+    tests = (*read_group("test"), *read_group("web"), *read_group("deploy"))
     packages = (f"{distribution_name('executor')}[stores]", distribution_name("web"))
     install_requirements(session, *packages, *tests)
     if shutil.which("helm") is None and shutil.which("go") is not None:
@@ -353,15 +372,15 @@ def deploy(session: nox.Session) -> None:
 def versions(session: nox.Session, cell: VersionCell) -> None:
     """Tests the server with one pair of version bounds, and with all lowest versions; writes a row of docs/reference/versions.md each."""
     ensure_java(session)
-    install_cell(session, cell, *dependency_group("test"), *dependency_group("pipelines"))
-    row = list(installed_versions(session))
+    install_cell(session, cell, *read_group("test"), *read_group("pipelines"))
+    row = list(list_versions(session))
     row[0] += ", lowest of all" if cell.lowest else ""
     for column, selection in CHECKS.items():
         results = OUTCOMES / f"{cell.name}-{column.split()[0].strip(',')}.xml"
         results.unlink(missing_ok=True)
         command = ("python", "-P", "-m", "pytest", *selection, f"--junitxml={results}")
         session.run(*command, *session.posargs, env={"PYTHONPATH": ""}, success_codes=range(6))
-        row.append(outcome_cell(results))
+        row.append(format_outcome_cell(results))
     session.log(
         ", ".join(f"{name}: {value}" for name, value in zip((*HEADS, *CHECKS), row, strict=True))
     )

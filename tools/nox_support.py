@@ -1,4 +1,4 @@
-"""Shared parts of sessions: paths, installation from wheels, and calls of pytest."""
+"""Helpers of nox sessions: paths, installation of wheels, and calls of pytest."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, cast
 import nox
 from nox.command import CommandFailed
 
+from tools.bytecode import link_bytecode, make_bytecode_variables
 from tools.siblings import find_oldest_releases, unpack_release
 from tools.side_by_side import PREPARED
 from tools.side_by_side import PROCESSES as PROCESSES_OF_A_SESSION
@@ -20,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / ".nox" / "dist"
 CONSTRAINTS = WHEELS / "constraints.txt"
 RELEASE = ROOT / ".nox" / "distributions"
-# Caches of tools for their next run. Tools write no cache beside the sources.
+# Folder for the caches of tools, so that tools don't write caches into the source tree.
 KEPT = ROOT / ".nox" / "kept"
 
 # Packages from the bottom layer upwards: folder -> import name.
@@ -29,11 +30,13 @@ PACKAGES = {
     "model": "beam_runner_model",
     "engine": "beam_runner_engine",
     "worker": "beam_runner_worker",
+    "embedded": "beam_runner_embedded",
     "storage": "beam_runner_storage",
     "data": "beam_runner_data",
     "jobservices": "beam_runner_jobservices",
     "planner": "beam_runner_planner",
     "runtime": "beam_runner_runtime",
+    "driver": "beam_runner_driver",
     "server": "beam_runner_server",
     "io": "beam_spark_io",
     "executor": "beam_spark_executor",
@@ -48,28 +51,30 @@ MORE_FOR_TESTS = {
     "storage": "stores",
     "planner": "planner",
     "runtime": "runtime",
-    "server": "stores",
-    "io": "executor",
+    "driver": "driver",
+    "server": "server",
+    "io": "io",
     "executor": "executor",
     "web": "web",
 }
 # Extras of a package that some of its modules import.
-WITH_EXTRAS = {"storage": "[hdfs,stores]"}
+WITH_EXTRAS = {"server": "[openlineage,opentelemetry]", "storage": "[hdfs,stores]"}
 # Documentation examples that need only the wheel of their package.
 RUNS_ALONE = {"engine": ("docs/engine/in_memory_runner.py",)}
 SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
 # The session `web` runs the tests of the web interface.
 SUITES = (*(name for name in PACKAGES if name != "web"), "contracts", "architecture")
-# Run more than one process, because tests mostly wait: two processes left half of two cores idle
-# when a session ran alone.
+# Use more than two test processes, because tests mostly wait: with two processes, half of two cores
+# was idle.
 PROCESSES = int(os.environ.get(PROCESSES_OF_A_SESSION) or min(6, (os.cpu_count() or 2) * 3 // 2))
 # Tests of a file share their fixtures in one process, unless a later --dist changes this.
 SIDE_BY_SIDE = (f"--numprocesses={PROCESSES}", "--dist=loadfile")
 # Packages whose tests use much less CPU than the imports of a second process.
 IN_ONE_PROCESS = ("urns", "model", "data", "io")
 OLDEST_JAVA = 17
-# The Python of the session `environment`. Sessions without a separate environment share it.
-SHARED_PYTHON = ROOT / ".nox" / "environment" / "bin" / "python"
+# The environment of the session `environment`. Sessions without a separate environment share it.
+SHARED_ENVIRONMENT = ROOT / ".nox" / "environment"
+SHARED_PYTHON = SHARED_ENVIRONMENT / "bin" / "python"
 CLUSTER = "tests/pipelines/cluster"
 # The fixed corpus of pipelines. Test ids contain environment and topic.
 CORPUS = "tests/pipelines/test_corpus.py::test_corpus_outputs_equal_those_of_the_beam_runner"
@@ -92,8 +97,17 @@ ON_A_CLUSTER = tuple(
     for name in ("lost_workers", "grouping", "transforms", "corpus", "files")
 )
 IN_CI_ON_A_CLUSTER = (
-    *("tests/pipelines/test_lost_workers.py", "tests/pipelines/test_grouping.py"),
-    *(f"{CORPUS}[embedded-{topic}]" for topic in ("groups", "side inputs")),
+    *(
+        f"tests/pipelines/test_{name}"
+        for name in (
+            "lost_workers.py::test_committed_counters_are_exact_if_workers_are_lost[embedded]",
+            "lost_workers.py::test_process_exit_in_teardown_leaves_the_job_successful[PROCESS]",
+            "grouping.py::test_keys_with_equal_encodings_are_grouped_together[embedded]",
+            "grouping.py::test_combine_lifted_by_the_client_gives_exact_results",
+            "grouping.py::test_consecutive_groupings_lose_no_value",
+        )
+    ),
+    f"{CORPUS}[embedded-side inputs]",
 )
 # Pipelines that start, share, block and kill processes, or use features of Spark. CI also runs them
 # on Spark.
@@ -107,8 +121,8 @@ ON_SPARK = tuple(
         ),
         "failures.py::test_user_code_that_breaks_its_process_fails_its_job",
         "failures.py::test_process_exit_fails_the_job_after_retries_as_a_runner_error",
-        "failures.py::test_bundles_beside_a_failure_stop_without_a_crash_report",
-        "isolation.py::test_programs_with_the_same_module_name_stay_separate[as-users-do-at-once]",
+        "failures.py::test_other_bundles_of_a_failed_job_stop_without_a_crash_report",
+        "isolation.py::test_jobs_of_programs_with_the_same_module_name_use_their_own_module[as-users-do-at-once]",
         "leftovers.py::test_stopped_server_leaves_no_process_and_no_folder[SIGTERM]",
         "leftovers.py::test_stopped_server_leaves_no_process_and_no_folder[the server is killed]",
         "lifecycle.py::test_teardown_is_called_once_for_each_setup[embedded]",
@@ -119,18 +133,18 @@ ON_SPARK = tuple(
             f"sections.py::test_section_{name}[embedded]"
             for name in (
                 "with_a_tree_of_groupings_is_one_spark_job",
-                "with_a_killed_process_is_exact",
+                "with_a_killed_process_gives_exact_results",
                 "is_cancelled_within_five_seconds",
                 "failure_in_user_code_names_the_step",
             )
         ),
-        "sections.py::test_section_with_state_timers_and_side_inputs_is_exact",
+        "sections.py::test_section_with_state_timers_and_side_inputs_gives_exact_results",
         "spark_streams.py",
         "tables.py",
     )
 )
-# Pipelines that the loop inside a task would run completely, and that must behave the same on
-# lanes.
+# Small pipelines, which a single worker process would run completely (the loop inside a task). They
+# must behave the same if the server distributes their bundles.
 ON_LANES = (
     *(f"tests/pipelines/test_{name}.py" for name in ("state", "requirements", "splittable")),
     *(f"{CORPUS}[embedded-{topic}]" for topic in ("state", "windows")),
@@ -150,24 +164,24 @@ STREAMS = tuple(
         *("unbounded", "updated_side_inputs"),
     )
 )
-# Tests of lane features that sections don't have.
+# Tests of features that stages lack if they run together as one Spark job (a section).
 ONLY_ON_LANES = (
     "test_order.py::test_few_elements_reach_state_in_order",  # order
     "test_order.py::test_few_lines_are_written_to_one_file",  # order
     "test_separation.py::test_elements_of_a_bundle_are_split_among_bundles",  # splits
     "test_separation.py::test_restriction_of_one_element_is_split_into_parallel_parts",  # splits
     "test_separation.py::test_restrictions_of_a_bundle_are_split_among_bundles",  # splits
-    "test_splits.py::test_long_bundle_is_split_among_idle_lanes[embedded-elements]",  # splits
-    "test_splits.py::test_long_bundle_is_split_among_idle_lanes[embedded-restriction]",  # splits
+    "test_splits.py::test_long_bundle_is_split_among_idle_workers[embedded-elements]",  # splits
+    "test_splits.py::test_long_bundle_is_split_among_idle_workers[embedded-restriction]",  # splits
 )
 
 
-def sessions_to_run_first(*sessions: str) -> list[str]:
+def list_sessions_to_run_first(*sessions: str) -> list[str]:
     """Returns the sessions that must run before another session. The list is empty if they have run already."""
     return [] if os.environ.get(PREPARED) else list(sessions)
 
 
-def dependency_group(name: str) -> tuple[str, ...]:
+def read_group(name: str) -> tuple[str, ...]:
     """Returns the requirements of a dependency group of the root's ``pyproject.toml``."""
     return nox.project.dependency_groups(nox.project.load_toml(ROOT / "pyproject.toml"), name)
 
@@ -189,10 +203,13 @@ def install_requirements(session: nox.Session, *requirements: str, compiled: boo
         session: nox session.
         requirements: requirements to install.
         compiled: whether to compile all modules, as pip does, which takes 9 s of CPU for Beam.
-            Otherwise the first process that imports a module compiles it.
+            Otherwise the modules of the shared environment are compiled already, and the first
+            process that imports another module compiles it.
     """
     environment = {"UV_COMPILE_BYTECODE": "1" if compiled else "0"}
     session.install(*requirements, "--constraint", str(CONSTRAINTS), env=environment)
+    if not compiled:
+        link_bytecode(SHARED_ENVIRONMENT, Path(session.virtualenv.location))
 
 
 def ensure_java(session: nox.Session) -> None:
@@ -221,6 +238,19 @@ def require_maven(session: nox.Session) -> None:
         session.skip("NOT RUN: Maven was not found: install maven")
 
 
+def install_azurite(session: nox.Session) -> dict[str, str]:
+    """Installs the emulator of Azure's store; returns the variable of its folder, or nothing without npm."""
+    folder = Path(session.create_tmp()) / "azurite"
+    folder.mkdir(exist_ok=True)
+    install = ("npm", "install", "--no-audit", "--no-fund", "--silent", "azurite@3")
+    try:
+        session.run(*install, "--prefix", str(folder), external=True)
+    except CommandFailed:
+        session.warn("NOT RUN: tests with Azure's store, because npm couldn't install Azurite")
+        return {}
+    return {"BEAM_AZURITE": str(folder)}
+
+
 def ensure_chromium(session: nox.Session) -> None:
     """Installs Debian's Chromium if it is missing and the user may install it; otherwise skips the session."""
     if _find_chromium():
@@ -238,7 +268,7 @@ def _find_chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-def reason_without_machines(*tools: str) -> str:
+def explain_missing_machines(*tools: str) -> str:
     """Returns why the tests can't create machines from namespaces, or which tool is missing; empty if they can."""
     if os.geteuid() != 0:
         return "only root may make the namespaces that stand for machines"
@@ -248,10 +278,10 @@ def reason_without_machines(*tools: str) -> str:
 
 def ensure_machines(session: nox.Session, *tools: str) -> None:
     """Installs the needs of tests on namespace machines; skips the session if namespaces are not available."""
-    if reason := reason_without_machines(*tools):
+    if reason := explain_missing_machines(*tools):
         session.skip(f"NOT RUN: {reason}")
     ensure_java(session)
-    tests = (*dependency_group("test"), *dependency_group(MORE_FOR_TESTS["executor"]))
+    tests = (*read_group("test"), *read_group(MORE_FOR_TESTS["executor"]))
     install_requirements(session, f"{distribution_name('executor')}[stores]", *tests)
 
 
@@ -259,7 +289,7 @@ def run_on_machines(session: nox.Session, *arguments: str) -> None:
     """Runs tests on machines made of namespaces, with an S3 server; skips the session if namespaces are not available."""
     ensure_machines(session, "go")
     try:
-        # Avoid nox's temporary folder: the names of Java's sockets would be too long.
+        # Don't use nox's temporary folder, because the paths of Java's sockets would be too long.
         fetch = ("go", "install", S3_SERVER)
         session.run(*fetch, env={"GOBIN": session.bin}, external=True, silent=True)
     except CommandFailed:
@@ -267,7 +297,7 @@ def run_on_machines(session: nox.Session, *arguments: str) -> None:
     run_pytest(session, *arguments)
 
 
-def pytest_arguments(session: nox.Session, *selection: str) -> tuple[str, ...]:
+def make_pytest_arguments(session: nox.Session, *selection: str) -> tuple[str, ...]:
     """Returns the arguments of pytest: the session's selection with stored results, or the arguments of the command line."""
     results = f"--junitxml={RESULTS / f'{session.name}.xml'}"
     return tuple(session.posargs) or (*selection, results)
@@ -287,9 +317,9 @@ def run_python(session: nox.Session, *arguments: str, **environment: str) -> Non
         "SPARK_SUBMIT_OPTS": f"-Dderby.stream.error.file={KEPT / 'derby.log'}",
     }
     python = "python"
-    # Write the bytecode of tests nowhere or into the environment, never beside the sources.
+    # Never write the bytecode of tests into the source tree.
     if session.virtualenv.venv_backend != "none":
-        environment["PYTHONPYCACHEPREFIX"] = str(Path(session.bin).parent / "bytecode")
+        environment |= make_bytecode_variables(Path(session.virtualenv.location))
     else:
         python = str(SHARED_PYTHON)
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -298,9 +328,11 @@ def run_python(session: nox.Session, *arguments: str, **environment: str) -> Non
 
 
 def run_unit_tests(session: nox.Session, package: str) -> None:
-    """Runs the unit tests of a package on its wheel with its declared dependencies only, then again with the oldest allowed siblings."""
-    more = dependency_group(MORE_FOR_TESTS[package]) if package in MORE_FOR_TESTS else ()
-    install_requirements(session, distribution_name(package), *dependency_group("test"), *more)
+    """Runs the unit tests of a package on its wheel with its declared dependencies only, then again
+    with the oldest allowed versions of the project's other packages.
+    """
+    more = read_group(MORE_FOR_TESTS[package]) if package in MORE_FOR_TESTS else ()
+    install_requirements(session, distribution_name(package), *read_group("test"), *more)
     processes = () if package in IN_ONE_PROCESS else SIDE_BY_SIDE
     run_pytest(session, f"packages/{package}/tests", *processes, *session.posargs)
     if install_oldest_siblings(session, package):
@@ -343,10 +375,10 @@ def run_on_plain_processes(session: nox.Session, *selection: str) -> None:
 
 
 def run_on_a_cluster(session: nox.Session, *files: str) -> None:
-    """Runs tests with executors apart from the server. They share only a data store, which is a folder."""
+    """Runs tests on a local Spark cluster, whose executors share only a data folder with the server."""
     master = "--spark-master-url=local-cluster[3,1,1024]"
     store = f"--data-dir=file://{Path(session.create_tmp()).absolute()}/store"
-    run_pytest(session, CLUSTER, *files, master, store, *pytest_arguments(session))
+    run_pytest(session, CLUSTER, *files, master, store, *make_pytest_arguments(session))
 
 
 def run_beam_test_suites(session: nox.Session, *arguments: str) -> None:
@@ -358,8 +390,8 @@ OUTAGES_BEYOND_THE_LIMIT = "tests/outages/test_outage_limit.py"
 
 
 def run_outages(session: nox.Session, *arguments: str) -> None:
-    """Takes away services that a server depends on, such as an S3 server."""
+    """Runs tests in which services that a server needs, such as an S3 server, are stopped."""
     if "--spark" in arguments:
         ensure_java(session)
-    install_requirements(session, *dependency_group("test"), *dependency_group("executor"))
+    install_requirements(session, *read_group("test"), *read_group("executor"))
     run_python(session, "tests/outages/outages.py", *arguments)

@@ -34,11 +34,13 @@ All flags of the servers, all options of a pipeline, and all environment variabl
 _HEAD = ("| option | meaning |", "|---|---|")
 
 
-def _table_cell(text: str) -> str:
+def _format_table_cell(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
 
 
-def _option_rows(parser: argparse.ArgumentParser, *, skipped: frozenset[str]) -> Iterator[str]:
+def _format_option_rows(
+    parser: argparse.ArgumentParser, *, skipped: frozenset[str]
+) -> Iterator[str]:
     """Yields a table row for each option of a parser, except the options to skip."""
     formatter = parser._get_formatter()
     for action in parser._actions:
@@ -47,10 +49,10 @@ def _option_rows(parser: argparse.ArgumentParser, *, skipped: frozenset[str]) ->
             continue
         value = formatter._format_args(action, str(action.metavar or action.dest.upper()))
         shown = " ".join(filter(None, (name, value)))
-        yield f"| `{_table_cell(shown)}` | {_table_cell(formatter._expand_help(action) if action.help else '')} |"
+        yield f"| `{_format_table_cell(shown)}` | {_format_table_cell(formatter._expand_help(action) if action.help else '')} |"
 
 
-def _option_names(parser: argparse.ArgumentParser) -> frozenset[str]:
+def _format_option_names(parser: argparse.ArgumentParser) -> frozenset[str]:
     return frozenset(
         action.option_strings[-1] for action in parser._actions if action.option_strings
     )
@@ -80,36 +82,35 @@ def find_environment_variables(root: Path) -> dict[str, str]:
 def render_page() -> str:
     """Returns the text of the page that the code's options produce."""
     spark, plain = _make_parser(SparkProgram()), _make_parser(PlainProgram())
-    common = _option_names(spark) & _option_names(plain)
+    common = _format_option_names(spark) & _format_option_names(plain)
     web = argparse.ArgumentParser(add_help=False)
     for extension in find_extensions():
         extension.add_flags(web)
     pipeline = argparse.ArgumentParser(add_help=False)
     BeamSparkOptions._add_argparse_args(pipeline)
-    shared = describe_command.COMMAND.parser(spark.prog)
+    shared = describe_command.COMMAND.create_parser(spark.prog)
     tables = (
-        ("Flags of both servers", spark, _option_names(spark) - common | {"--help"}),
+        ("Flags of both servers", spark, _format_option_names(spark) - common | {"--help"}),
         ("Flags of `beam-spark-jobserver` only", spark, common),
         ("Flags of `beam-runner-jobserver` only", plain, common),
         ("Flags of the web interface", web, frozenset[str]()),
         ("Options of a pipeline", pipeline, frozenset[str]()),
         ("Arguments of all commands for jobs", shared, frozenset({"--help"})),
-        *(
-            (
-                f"Arguments of the command `{one.name}`",
-                one.parser(spark.prog),
-                _option_names(shared),
-            )
-            for one in commands.ALL
-            if one.name not in ("jobs", "describe")
-        ),
     )
     lines: list[str] = []
     for title, parser, skipped in tables:
-        lines += [f"## {title}", "", *_HEAD, *_option_rows(parser, skipped=skipped), ""]
+        if rows := list(_format_option_rows(parser, skipped=skipped)):
+            lines += [f"## {title}", "", *_HEAD, *rows, ""]
+    lines += ["## Arguments of single commands for jobs", "", *_HEAD]
+    for command in commands.ALL:
+        if command.name not in ("jobs", "describe"):
+            parser = command.create_parser(spark.prog)
+            for row in _format_option_rows(parser, skipped=_format_option_names(shared) | {"JOB"}):
+                lines.append(row.replace("` | ", f"` of `{command.name}` | ", 1))
+    lines.append("")
     lines += ["## Environment variables", "", "| variable | meaning |", "|---|---|"]
     lines += [
-        f"| `{name}` | {_table_cell(text)} |"
+        f"| `{name}` | {_format_table_cell(text)} |"
         for name, text in find_environment_variables(ROOT).items()
     ]
     return _ABOUT + "\n".join(lines) + "\n"

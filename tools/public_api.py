@@ -67,7 +67,7 @@ def find_listing_problems(root: Path, *, rewrite: bool = False) -> Iterator[str]
             yield f"{path.relative_to(root)}: {said}"
 
 
-def packages_without_release_notes(root: Path, since: str) -> Iterator[str]:
+def find_packages_without_release_notes(root: Path, since: str) -> Iterator[str]:
     """Yields the packages whose listing changed since a commit without a change of their release notes."""
     for folder in find_package_folders(root).values():
         package = folder.parents[1].relative_to(root)
@@ -108,7 +108,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     found = list(find_listing_problems(ROOT, rewrite=given.write))
     if since := given.since or find_base_commit(ROOT):
-        found += packages_without_release_notes(ROOT, since)
+        found += find_packages_without_release_notes(ROOT, since)
     for line in found:
         print(line)
     if found and not given.write:

@@ -16,44 +16,31 @@ import attrs
 from beam_runner_runtime.shutdown import states
 from beam_runner_runtime.shutdown.causes import ShutdownEvent, ShutdownMessage
 from beam_runner_runtime.shutdown.detections import Detector
-from beam_runner_runtime.shutdown.kills import KILLS
 from beam_runner_runtime.shutdown.limits import LIMITS
-from beam_runner_runtime.shutdown.transitions import TRANSITIONS, StateTransition
+from beam_runner_runtime.shutdown.transitions import TRANSITIONS
 from beam_spark_executor.spark import shutdown as spark
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "shutdown.md"
 _KINDS = (
     *(states.ServerState, states.JobPhase, states.LaneState, states.SectionLifecycle),
     *(states.WorkerState, states.HarnessState, states.ForkServerState, states.ReaperState),
-    states.ProgramState,
+    *(states.ProgramState, spark.JavaState, spark.DaemonState, spark.ExecutorState),
 )
-_SPARK_KINDS = (spark.JavaState, spark.DaemonState, spark.ExecutorState)
 _HEAD = """\
 # Shutdown and failure detection
 
-This page lists the states of every kind of process, the messages and events that change the states, the time limits, and the component
-that detects each failure. The script `tools/shutdown_page.py` generates this page from the packages `beam_runner_runtime.shutdown` and
-`beam_spark_executor.spark.shutdown`. [Fault tests](../appendix/faults.md) describes the effects of failures on a job, and
-[ADR 0039](../adr/0039-a-table-of-shutdown.md) explains the design.
-
-The table of transitions controls the states of a job (`RunningJob`), of a worker process in the server (`WorkerLink`), and of the fork server
-(`WorkerProcesses`). If the table of transitions has no row for an event, the server logs an error with a stack. If the environment
-variable `BEAM_RUNNER_CHECK_SHUTDOWN` is set, as in tests, the server raises an exception instead of logging the error. The tables of all other states are documentation only.
+Detectors of failed processes, time limits, and the states of each kind of process. `tools/shutdown_page.py --write` writes this page from the code. [Recovery](../explanation/recovery.md) describes the effects of failures on a job, and [ADR 0039](../adr/0039-a-table-of-shutdown.md) explains the design.
 """
 _DETECTIONS = """\
 ## Detection of failures
 
-The column *within* has the sum of the time limits, without the delays of a busy machine. The value *at once* means that the operating system
-reports the failure. If a row is *logged*, the component logs the detection at the level `INFO`.
+The column *within* has the sum of the time limits, without the delays of a busy machine. *Immediately* means that the operating system reports the failure. If a row is *logged*, the component logs the detection at the level `INFO`.
 """
 
-_KILLS = """\
-## Killed processes
+_STATES = """\
+## States and transitions
 
-This table lists the components that detect the kill of a process, by the state of the killed process. The tests `tests/kills/test_shutdown_table.py`,
-`packages/runtime/tests/shutdown/test_killed_workers.py` and `packages/runtime/tests/processes/test_placement.py` kill a process in each of these
-states, and compare the outcome and the log with this table. If a detector doesn't log, the tests raise the limits of other detectors, so that
-only the tested detector can cause the outcome.
+The table lists the messages and events that change a state. Without another row, `EXITED` leads from each state of a process or lane to GONE, the last state. The table controls the states of a job, of a worker process in the server, and of the fork server. *Program* is a LOOPBACK program, *Daemon* the process that forks Spark's Python workers.
 """
 
 
@@ -63,85 +50,70 @@ def render_page() -> str:
         _HEAD,
         _DETECTIONS,
         _render_table(
-            ("detector", "component", "failure", "within", "reaction", "logged"),
-            _detection_rows(Detector),
+            ("detector", "failure", "within", "reaction", "logged"),
+            _make_detection_rows((*Detector, *spark.SparkDetector)),
         ),
-        "## Detection of failures of Spark\n",
-        _render_table(
-            ("detector", "component", "failure", "within", "reaction"),
-            (row[:-1] for row in _detection_rows(spark.SparkDetector)),
-        ),
-        _KILLS,
-        _render_table(("killed", "state", "detectors", "outcome"), _kill_rows()),
-        "## Messages\n",
-        _render_table(("message", "meaning"), ((f"`{m.name}`", m.value) for m in ShutdownMessage)),
-        "## Events\n",
-        _render_table(("event", "meaning"), ((f"`{e.name}`", e.value) for e in ShutdownEvent)),
         "## Limits\n",
-        _render_limits(LIMITS),
-        "## Limits of Spark's processes\n",
-        _render_limits(spark.SPARK_LIMITS),
-        "## States and transitions\n",
-        *(_render_states(kind, TRANSITIONS) for kind in _KINDS),
-        "## States and transitions of Spark's processes\n",
-        *(_render_states(kind, spark.SPARK_TRANSITIONS) for kind in _SPARK_KINDS),
+        _render_table(
+            ("limit", "value", "meaning"),
+            (*_make_limit_rows(LIMITS), *_make_limit_rows(spark.SPARK_LIMITS)),
+        ),
+        "## Messages and events\n",
+        _render_table(
+            ("cause of a change", "meaning"),
+            ((f"`{cause.name}`", cause.value) for cause in (*ShutdownMessage, *ShutdownEvent)),
+        ),
+        _STATES,
+        _render_table(
+            ("state", "meaning", "next state: causes"),
+            (row for kind in _KINDS for row in _make_state_rows(kind)),
+        ),
     ]
     return "\n".join(parts)
 
 
 def _render_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [head, ("---",) * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    lines = [f"| {' | '.join(line)} |" for line in (head, *rows)]
+    lines.insert(1, "|---" * len(head) + "|")
+    return "\n".join([*lines, ""])
 
 
 def _render_time_limit(seconds: float, names: tuple[str, ...]) -> str:
     if not names:
-        return "at once"
+        return "immediately"
     return f"{seconds:g} s: {' + '.join(f'`{name}`' for name in names)}"
 
 
-def _detection_rows(detectors: Iterable[enum.Enum]) -> Iterator[tuple[str, ...]]:
+def _make_detection_rows(detectors: Iterable[enum.Enum]) -> Iterator[tuple[str, ...]]:
     for one in detectors:
         row = one.value
         within, logged = _render_time_limit(row.seconds, row.limits), "yes" if row.is_logged else ""
-        yield (f"`{one.name}`", row.component, row.failure, within, row.reaction, logged)
+        yield (f"`{one.name}`", row.failure, within, row.reaction, logged)
 
 
-def _kill_rows() -> Iterator[tuple[str, ...]]:
-    for row in KILLS:
-        detectors = ", ".join(f"`{one.name}`" for one in row.detectors)
-        yield (_state_kind_title(type(row.state)), row.state.name, detectors, row.outcome)
-
-
-def _render_limits(limits: attrs.AttrsInstance) -> str:
-    """Returns the table of a record of limits, which describes its fields in its docstring."""
+def _make_limit_rows(limits: attrs.AttrsInstance) -> Iterator[tuple[str, ...]]:
+    """Yields the rows of a record of limits, which describes its fields in its docstring."""
     said = dict(re.findall(r"^ {8}(\w+): (.*)$", str(type(limits).__doc__), re.MULTILINE))
-    rows = (
-        (f"`{name}`", f"{value:g}{' s' if name.endswith('_seconds') else ''}", said[name])
-        for name, value in attrs.asdict(limits).items()
-    )
-    return _render_table(("limit", "value", "meaning"), rows)
+    for name, value in attrs.asdict(limits).items():
+        yield f"`{name}`", f"{value:g}{' s' if name.endswith('_seconds') else ''}", said[name]
 
 
-def _render_states(kind: type[enum.Enum], transitions: tuple[StateTransition, ...]) -> str:
-    """Returns the section of a kind: each state, its meaning, and the states that follow."""
-    rows = []
+def _make_state_rows(kind: type[enum.Enum]) -> Iterator[tuple[str, ...]]:
+    """Yields the states of a kind except GONE, and the states that follow except GONE by an exit."""
     for state in kind:
+        if state.name == "GONE":
+            continue
         follow: dict[str, list[str]] = {}
-        for row in transitions:
-            if row.before is state:
+        for row in (*TRANSITIONS, *spark.SPARK_TRANSITIONS):
+            is_plain_exit = row.cause is ShutdownEvent.EXITED and row.after.name == "GONE"
+            if row.before is state and row.after is not state and not is_plain_exit:
                 follow.setdefault(row.after.name, []).append(f"`{row.cause.name}`")
-        then = "; ".join(f"{', '.join(causes)} → {after}" for after, causes in follow.items())
-        rows.append((state.name, str(state.value), then))
-    doc = str(kind.__doc__).partition("\n")[0]
-    return (
-        f"### {_state_kind_title(kind)}\n\nThis table lists the {doc[0].lower()}{doc[1:]}\n\n"
-        + _render_table(("state", "meaning", "causes → next state"), rows)
-    )
+        then = "; ".join(f"{after}: {', '.join(causes)}" for after, causes in follow.items())
+        yield f"{_state_kind_title(kind)}: {state.name}", str(state.value), then
 
 
 def _state_kind_title(kind: type[enum.Enum]) -> str:
-    name = kind.__name__.removesuffix("State").removesuffix("Phase")
+    name = re.sub("(State|Phase|Lifecycle)$", "", kind.__name__)
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).capitalize()
 
 

@@ -1,4 +1,4 @@
-"""Allowed versions of our packages: consistency of bounds, and the oldest release within the bounds::
+"""Check of the version bounds by which our packages depend on each other, and search for the oldest permitted releases::
 
 python -m tools.siblings    # prints bounds that contradict each other or the packages; exit status 1 if there are any
 """
@@ -74,7 +74,7 @@ def find_metadata_problems(root: Path) -> Iterator[str]:
 def _find_wrong_bounds(
     package: RepositoryPackage, needed: Requirement, version: Version
 ) -> Iterator[str]:
-    """Yields the problems of the sibling versions that a package allows.
+    """Yields the problems of the versions of our other packages that a package permits.
 
     A minor version is compatible with older releases of the same minor version, so the minor
     version is the upper bound.
@@ -113,13 +113,14 @@ def _find_differing_metadata(
 def find_oldest_releases(root: Path, name: str) -> dict[str, str]:
     """Returns the tag of the oldest release of each sibling that a package allows, indirect ones included.
 
-    Siblings without such a release are left out: their current version is the oldest one.
+    Packages without such a release are left out, because their current version is the oldest
+    permitted version.
     """
     packages = read_packages(root)
     tags = _run_git(root, "tag", "--list").decode().split()
     (package,) = (one for one in packages.values() if one.name == name)
     found: dict[str, str] = {}
-    for sibling, bounds in _needed_siblings(package, packages).items():
+    for sibling, bounds in _find_needed_siblings(package, packages).items():
         prefix = f"{packages[sibling].name}-v"
         versions = [Version(tag.removeprefix(prefix)) for tag in tags if tag.startswith(prefix)]
         allowed = sorted(one for one in versions if all(one in each.specifier for each in bounds))
@@ -128,7 +129,7 @@ def find_oldest_releases(root: Path, name: str) -> dict[str, str]:
     return found
 
 
-def _needed_siblings(
+def _find_needed_siblings(
     package: RepositoryPackage, packages: dict[str, RepositoryPackage]
 ) -> dict[str, list[Requirement]]:
     """Returns the version bounds of each sibling that a package needs, directly or indirectly."""

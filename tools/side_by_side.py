@@ -1,6 +1,7 @@
-"""Runs sessions of nox in parallel: ``python3 tools/side_by_side.py [--at-once N] SESSION ...``.
+"""Runs sessions of nox in parallel: ``python3 tools/side_by_side.py [--waiting NAME,...] SESSION ...``.
 
-Sessions wait much of their time, so sequential sessions leave cores idle. The output of a session
+Many sessions mostly wait, so sequential sessions leave cores idle. One thread runs the sessions
+that mostly wait, and another thread runs the sessions that mostly compute. The output of a session
 is printed when the session ends. All sessions run, even if a session fails. The last lines name the
 failed sessions.
 """
@@ -12,15 +13,16 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PREPARED = "BEAM_NOX_PREPARED"
-"""Environment variable that marks a nox process whose required sessions have run already."""
+"""Environment variable of a nox process. If it's set, the sessions that must run before others have already run."""
 PROCESSES = "BEAM_TEST_PROCESSES"
 """Environment variable with the number of test processes of each session."""
 
@@ -48,7 +50,8 @@ def run_session(name: str, environment: Mapping[str, str]) -> EndedSession:
     """Runs a session in a separate nox process, and prints its output after its exit."""
     command = (sys.executable, "-m", "nox", "-f", str(ROOT / "noxfile.py"), "-s", name)
     began = time.monotonic()
-    # Write to a file instead of a pipe: a process that outlives the session would keep a pipe open.
+    # Write the output to a file instead of a pipe: a child process that continues after the session
+    # would keep a pipe open.
     with tempfile.TemporaryFile() as file:
         process = subprocess.Popen(
             command,
@@ -76,10 +79,38 @@ def describe_outcome(ended: EndedSession) -> str:
     return f"side by side > {ended.name} {result} after {taken}"
 
 
+class SessionQueue:
+    """Queue of sessions that have not started.
+
+    Args:
+        sessions: names of all sessions, in the order in which they start.
+        waiting: names of the sessions that mostly wait.
+    """
+
+    def __init__(self, sessions: Sequence[str], waiting: Collection[str]) -> None:
+        self._names = list(sessions)
+        self._waiting = frozenset(waiting)
+        self._lock = threading.Lock()
+
+    def take_names(self, *, waiting: bool) -> Iterator[str]:
+        """Yields the sessions for one thread. `waiting` decides whether sessions that mostly wait
+        come first or last.
+        """
+        while True:
+            with self._lock:
+                if not self._names:
+                    return
+                preferred = (n for n in self._names if (n in self._waiting) is waiting)
+                name = next(preferred, self._names[0])
+                self._names.remove(name)
+            yield name
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs all sessions, started in the given order; returns 1 if a session fails."""
+    """Runs all sessions; returns 1 if a session fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--at-once", type=int, default=2, help="how many run side by side")
+    parser.add_argument("--waiting", default="", help="sessions that mostly wait: NAME,NAME,...")
     parser.add_argument("sessions", nargs="+")
     options = parser.parse_args(arguments)
     environment = {
@@ -89,9 +120,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "NOX_SCRIPT_MODE": "none",
     }
     began = time.monotonic()
+    queue = SessionQueue(options.sessions, options.waiting.split(","))
+
+    def run_sessions(number: int) -> list[EndedSession]:
+        return [run_session(name, environment) for name in queue.take_names(waiting=number == 0)]
+
     with ThreadPoolExecutor(options.at_once) as threads:
-        runs = threads.map(lambda name: run_session(name, environment), options.sessions)
-        ended = list(runs)
+        ended = [one for part in threads.map(run_sessions, range(options.at_once)) for one in part]
+    ended.sort(key=lambda one: options.sessions.index(one.name))
     print(f"side by side > {len(ended)} sessions took {time.monotonic() - began:.0f} s:")
     for one in ended:
         print(describe_outcome(one))

@@ -1,4 +1,4 @@
-"""Extraction of everything that people read from Python files and Markdown pages."""
+"""Extraction of docstrings, comments, messages and names from Python files, and of text from Markdown pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class ReaderText:
-    """One text that a person reads.
+    """One text from a file, such as a docstring or a comment.
 
     Attributes:
         line: Number of its first line in the file.
@@ -34,8 +34,8 @@ class ReaderText:
     text: str
 
 
-def _plain_text(text: str) -> str:
-    """Returns the text on one line, with `X` in place of each piece of code."""
+def _convert_to_plain_text(text: str) -> str:
+    """Returns the text on one line, with `X` in place of each code span."""
     return re.sub(r"\s+", " ", CODE_SPAN.sub("X", text)).strip()
 
 
@@ -45,11 +45,12 @@ def _iterate_paragraphs(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate([*text.splitlines(), ""]):
         row = line.lstrip().startswith("|")
         if lines and (row or not line.strip() or LIST_ITEM.match(line)):
-            yield begin, _plain_text("\n".join(lines))
+            yield begin, _convert_to_plain_text("\n".join(lines))
             lines = []
         if row:
             yield from (
-                (number, _plain_text(cell)) for cell in line.strip().strip("|").split(" | ")
+                (number, _convert_to_plain_text(cell))
+                for cell in line.strip().strip("|").split(" | ")
             )
         elif line.strip():
             begin = begin if lines else number
@@ -76,7 +77,7 @@ def extract_markdown_texts(source: str) -> Iterator[ReaderText]:
             yield ReaderText(offset + 1, "document", paragraph)
 
 
-def _string_literal(node: ast.expr) -> str | None:
+def _read_string_literal(node: ast.expr) -> str | None:
     """Returns the text of a string, with `{}` for each value in it, or None for another expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
@@ -84,19 +85,19 @@ def _string_literal(node: ast.expr) -> str | None:
         parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
         return "".join(str(part) for part in parts)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _string_literal(node.left), _string_literal(node.right)
+        left, right = _read_string_literal(node.left), _read_string_literal(node.right)
         return None if left is None and right is None else f"{left or '{}'}{right or '{}'}"
     return None
 
 
-def _first_literals(values: Iterable[ast.expr], kind: str) -> Iterator[ReaderText]:
+def _read_first_literals(values: Iterable[ast.expr], kind: str) -> Iterator[ReaderText]:
     for value in values:
-        text = _string_literal(value)
+        text = _read_string_literal(value)
         if text is not None and (" " in text or not text):
             yield ReaderText(value.lineno, kind, re.sub(r"\s+", " ", text))
 
 
-def _docstring_texts(node: ast.AST, *, is_test: bool) -> Iterator[ReaderText]:
+def _extract_docstring_texts(node: ast.AST, *, is_test: bool) -> Iterator[ReaderText]:
     if not isinstance(node, ast.Module | ast.ClassDef | Function):
         return
     text = ast.get_docstring(node)
@@ -122,7 +123,7 @@ def _name_texts(node: ast.AST, file_classes: frozenset[ast.AST]) -> Iterator[Rea
             yield ReaderText(node.lineno, "name", node.name)
 
 
-def _file_class_methods(tree: ast.AST) -> frozenset[ast.AST]:
+def _find_file_class_methods(tree: ast.AST) -> frozenset[ast.AST]:
     """Returns all methods of classes that behave like files, whose `tell` has a fixed name."""
     found = set[ast.AST]()
     for node in ast.walk(tree):
@@ -133,7 +134,7 @@ def _file_class_methods(tree: ast.AST) -> frozenset[ast.AST]:
     return frozenset(found)
 
 
-def _comment_texts(source: str) -> Iterator[ReaderText]:
+def _extract_comment_texts(source: str) -> Iterator[ReaderText]:
     """Yields comments; consecutive lines are one comment."""
     begin, last, words = 0, -1, list[str]()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -141,27 +142,27 @@ def _comment_texts(source: str) -> Iterator[ReaderText]:
             continue
         line = token.start[0]
         if words and line != last + 1:
-            yield ReaderText(begin, "comment", _plain_text(" ".join(words)))
+            yield ReaderText(begin, "comment", _convert_to_plain_text(" ".join(words)))
             words = []
         begin = begin if words else line
         words.append(re.sub(r"\s*#\s*(?:noqa|type:).*$", "", token.string).lstrip("#: "))
         last = line
     if words:
-        yield ReaderText(begin, "comment", _plain_text(" ".join(words)))
+        yield ReaderText(begin, "comment", _convert_to_plain_text(" ".join(words)))
 
 
 def extract_python_texts(source: str, *, is_test: bool = False) -> Iterator[ReaderText]:
     """Yields docstrings, comments, texts of errors and log records, help texts, and names."""
     tree = ast.parse(source)
-    file_classes = _file_class_methods(tree)
+    file_classes = _find_file_class_methods(tree)
     for node in ast.walk(tree):
-        yield from _docstring_texts(node, is_test=is_test)
+        yield from _extract_docstring_texts(node, is_test=is_test)
         yield from _name_texts(node, file_classes)
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-            yield from _first_literals(node.exc.args, "error")
+            yield from _read_first_literals(node.exc.args, "error")
         if isinstance(node, ast.Call):
             method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             helps = [pair.value for pair in node.keywords if pair.arg == "help"]
             logged = node.args[:2] if method in LOG_METHODS else []
-            yield from _first_literals([*logged, *helps], "log")
-    yield from _comment_texts(source)
+            yield from _read_first_literals([*logged, *helps], "log")
+    yield from _extract_comment_texts(source)

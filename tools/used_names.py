@@ -1,4 +1,4 @@
-"""Names of other distributions in our sources, and their calls, read from source text."""
+"""Search in our sources for names of other distributions, such as Beam, and for their calls."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_uses_in_folder(folder: Path, distributions: frozenset[str]) -> Iterator
     handed_on: dict[str, str] = {}
     for path, tree in trees.items():
         handed_on |= {
-            f"{_module_name(path)}.{alias.asname or alias.name}": f"{node.module}.{alias.name}"
+            f"{_get_module_name(path)}.{alias.asname or alias.name}": f"{node.module}.{alias.name}"
             for node in tree.body
             if isinstance(node, ast.ImportFrom) and not node.level
             if (node.module or "").partition(".")[0] in distributions
@@ -74,14 +74,16 @@ def _find_uses_in_tree(
     yield from reader.uses
 
 
-def _module_name(path: Path) -> str:
+def _get_module_name(path: Path) -> str:
     """Returns the full name of a module below a folder ``src``."""
     parts = path.with_suffix("").parts
     return ".".join(parts[len(parts) - parts[::-1].index("src") :]).removesuffix(".__init__")
 
 
 class _UseCollector(ast.NodeVisitor):
-    """Visitor of one file. Names that a function binds again are not imported names in the function."""
+    """Syntax tree visitor of one file. If a function binds a name, this name isn't the imported
+    name within the function.
+    """
 
     def __init__(
         self, path: Path, distributions: frozenset[str], handed_on: Mapping[str, str]
@@ -113,7 +115,7 @@ class _UseCollector(ast.NodeVisitor):
             self._record_use(name, node)
 
     def visit_With(self, node: ast.With) -> None:
-        """Ignores imports with a suppressed ImportError, which can be missing in some versions."""
+        """Skips ``with`` blocks that suppress ImportError, because their imports are optional."""
         if not any(_suppresses_import_errors(item.context_expr) for item in node.items):
             self.generic_visit(node)
 
@@ -141,7 +143,7 @@ class _UseCollector(ast.NodeVisitor):
         name = self._full_name(node.func)
         if name is not None:
             self._record_use(name, node, CallArguments.from_call_node(node))
-        elif (method := _super_method_name(node.func)) is not None and self._bases:
+        elif (method := _find_super_method_name(node.func)) is not None and self._bases:
             bases = self._bases[-1]
             if len(bases) == 1:
                 self._record_use(
@@ -189,7 +191,7 @@ def _suppresses_import_errors(node: ast.expr) -> bool:
     )
 
 
-def _super_method_name(node: ast.expr) -> str | None:
+def _find_super_method_name(node: ast.expr) -> str | None:
     """Returns the name of the method in ``super().method``."""
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Call):
         return None

@@ -1,4 +1,4 @@
-"""Tested combinations of versions: the versions, their installation, and their checks."""
+"""Combinations of versions (Python, Beam, PySpark) that sessions test."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ class VersionCell:
     @property
     def pyspark_version(self) -> str:
         """PySpark version in the syntax of a requirement."""
-        return lowest_versions()["pyspark"] if self.lowest else f"{self.pyspark}.*"
+        return find_lowest_versions()["pyspark"] if self.lowest else f"{self.pyspark}.*"
 
 
-# The cells pair each bound of PySpark, Beam and Python with each bound of the others. The lowest
-# versions form the oldest pair.
+# Each of the lowest and highest versions of PySpark, Beam and Python is combined with each of the others.
 CELLS = (
     VersionCell("3.5", "2.72", "3.11", lowest=True),
     VersionCell("3.5", "2.72", "3.11"),
@@ -56,7 +55,7 @@ CELLS = (
 OLDEST, NEWEST = CELLS[0], CELLS[-1]
 
 _OF_MEMORY = 0.07
-"""Fraction of 3,072 MB that gives 200 MB."""
+"""Fraction of 3,072 MB that is about 200 MB."""
 _PIPELINES = (
     *("main_classes", "grouping", "transforms", "windows", "corpus", "splittable"),
     *("tables", "sections"),
@@ -75,7 +74,7 @@ CHECKS = {
 """Checks of a cell: table column -> arguments of pytest."""
 
 
-def lowest_versions() -> dict[str, str]:
+def find_lowest_versions() -> dict[str, str]:
     """Returns the lowest version of each distribution that all of our packages allow."""
     found: dict[str, Version] = {}
     for package in PACKAGES:
@@ -89,8 +88,10 @@ def lowest_versions() -> dict[str, str]:
 
 
 def install_cell(session: nox.Session, cell: VersionCell, *more: str) -> None:
-    """Installs our wheels with the versions of a cell, and additional requirements."""
-    needed = lowest_versions() if cell.lowest else {"apache-beam": f"{cell.beam}.*"}
+    """Installs the project's wheels with the versions of one table cell, and additional
+    requirements.
+    """
+    needed = find_lowest_versions() if cell.lowest else {"apache-beam": f"{cell.beam}.*"}
     others = [f"{name}=={version}" for name, version in needed.items() if name != "pyspark"]
     wheels = [*WHEELS.glob("beam_*.whl"), *build_pyspark_wheels(session, cell.pyspark_version)]
     session.install(*map(str, wheels), *others, *more)
@@ -99,21 +100,21 @@ def install_cell(session: nox.Session, cell: VersionCell, *more: str) -> None:
 def build_pyspark_wheels(session: nox.Session, *versions: str) -> list[Path]:
     """Returns the wheel of each version of PySpark, such as ``3.5.9`` or ``4.3.*``; builds missing wheels."""
     missing = [
-        f"pyspark=={version}" for version in versions if not _existing_pyspark_wheels(version)
+        f"pyspark=={version}" for version in versions if not _find_existing_pyspark_wheels(version)
     ]
     if missing:
         session.install("pip", "setuptools", "wheel")
         session.run("python", "tools/pyspark_wheels.py", str(WHEELS), *missing)
-    return [_existing_pyspark_wheels(version)[-1] for version in versions]
+    return [_find_existing_pyspark_wheels(version)[-1] for version in versions]
 
 
-def _existing_pyspark_wheels(version: str) -> list[Path]:
+def _find_existing_pyspark_wheels(version: str) -> list[Path]:
     """Returns the existing wheels of a version, oldest first."""
     found = WHEELS.glob(f"pyspark-{version.removesuffix('*')}*-*.whl")
     return sorted(found, key=lambda wheel: Version(wheel.name.split("-")[1]))
 
 
-def installed_versions(session: nox.Session) -> tuple[str, ...]:
+def list_versions(session: nox.Session) -> tuple[str, ...]:
     """Returns the installed versions in the order of the table's first columns."""
     ask = (
         "import sys, importlib.metadata as m; "

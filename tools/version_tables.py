@@ -1,4 +1,4 @@
-"""Tables of docs/reference/versions.md, updated row by row from pytest results. Rows without new results stay unchanged."""
+"""Updates of the tables in docs/reference/versions.md from pytest results. Only rows with new results change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLIENT = re.compile(
 _ENVIRONMENTS = ("embedded", "LOOPBACK", "PROCESS", "EXTERNAL")
 
 
-def outcome_cell(results: Path) -> str:
+def format_outcome_cell(results: Path) -> str:
     """Returns the table cell of a JUnit file: ``12``, ``11 of 12``, or a note that no test ran."""
     if not results.exists():
         return NOT_RUN
@@ -31,7 +31,7 @@ def outcome_cell(results: Path) -> str:
     return str(len(ran)) if not bad else f"**{len(ran) - len(bad)} of {len(ran)}**"
 
 
-def client_rows(results: Path) -> Iterator[tuple[str, ...]]:
+def make_client_rows(results: Path) -> Iterator[tuple[str, ...]]:
     """Returns a row for each executed client: its SDK, its Python, and the outcome in each environment."""
     if not results.exists():
         return
@@ -64,12 +64,12 @@ def replace_row(page: Path, mark: str, row: tuple[str, ...], keys: int) -> None:
     begin = text.index(f"<!-- table: {mark} -->\n")
     end = text.index("<!-- end -->", begin)
     head, heads, line, *rows = text[begin:end].splitlines(keepends=True)
-    known = {_row_key(_split_cells(one)[:keys]): one for one in rows}
-    before = _split_cells(known.get(_row_key(row[:keys]), "")) + (NOT_RUN,) * len(row)
+    known = {_make_row_key(_split_cells(one)[:keys]): one for one in rows}
+    before = _split_cells(known.get(_make_row_key(row[:keys]), "")) + (NOT_RUN,) * len(row)
     cells = (old if new == NOT_RUN else new for new, old in zip(row, before, strict=False))
-    known[_row_key(row[:keys])] = f"| {' | '.join(cells)} |\n"
+    known[_make_row_key(row[:keys])] = f"| {' | '.join(cells)} |\n"
     table = "".join(
-        (head, heads, line, *(known[key] for key in sorted(known, key=_numeric_sort_key)))
+        (head, heads, line, *(known[key] for key in sorted(known, key=_make_numeric_sort_key)))
     )
     page.write_text(text[:begin] + table + text[end:], encoding="utf-8")
 
@@ -82,15 +82,15 @@ def _split_cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
 
 
-def _row_key(cells: tuple[str, ...]) -> tuple[str, ...]:
+def _make_row_key(cells: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the key of a row without patch versions, so that the next patch replaces the previous patch."""
     return tuple(re.sub(r"(\d+\.\d+)\.\d+", r"\1", cell) for cell in cells)
 
 
-def _numeric_sort_key(key: tuple[str, ...]) -> list[list[tuple[int, str]]]:
-    return [list(_digit_runs(text)) for text in key]
+def _make_numeric_sort_key(key: tuple[str, ...]) -> list[list[tuple[int, str]]]:
+    return [list(_split_digits_and_text(text)) for text in key]
 
 
-def _digit_runs(text: str) -> Iterator[tuple[int, str]]:
+def _split_digits_and_text(text: str) -> Iterator[tuple[int, str]]:
     for digits, other in re.findall(r"(\d+)|(\D+)", text):
         yield (int(digits), "") if digits else (-1, other)
