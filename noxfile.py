@@ -47,6 +47,7 @@ from tools.nox_support import (
     distribution_name,
     ensure_chromium,
     ensure_java,
+    get_repeated_results,
     install_requirements,
     list_sessions_to_run_first,
     make_pytest_arguments,
@@ -329,6 +330,7 @@ def capabilities(session: nox.Session) -> None:
     results = [RESULTS / f"{name}.xml" for name in WITH_RESULTS]
     if missing := [path.stem for path in results if not path.exists()]:
         session.error(f"no results of {' and '.join(missing)}: run these sessions first, in full")
+    results += [path for path in map(get_repeated_results, WITH_RESULTS) if path.exists()]
     session.run("python3", "tools/capabilities.py", *session.posargs, *map(str, results))
 
 

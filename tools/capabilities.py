@@ -72,18 +72,23 @@ Outcomes = dict[str, dict[str, str]]
 def read_results(paths: Iterable[Path]) -> Outcomes:
     """Returns the outcomes in the files.
 
-    If a test ran several times in a column, the result is a pass only if all runs passed. Skipped
-    tests are left out.
+    If a test ran with several parameters in a column, the result is a pass only if all runs passed.
+    Skipped tests are left out. A later file of the same name has tests that ran again, and replaces
+    their outcomes.
     """
+    cases = {
+        (path.stem, case.attrib["classname"], case.attrib["name"]): case
+        for path in paths
+        for case in ElementTree.parse(path).iter("testcase")
+    }
     found: Outcomes = {}
-    for path in paths:
-        for case in ElementTree.parse(path).iter("testcase"):
-            outcome = _test_outcome(case)
-            if outcome:
-                columns = found.setdefault(_test_name(case.attrib), {})
-                column = _get_environment_column(path.stem, case.attrib["name"])
-                if columns.get(column, PASSES) == PASSES:
-                    columns[column] = outcome
+    for (file, _, test), case in cases.items():
+        outcome = _test_outcome(case)
+        if outcome:
+            columns = found.setdefault(_test_name(case.attrib), {})
+            column = _get_environment_column(file, test)
+            if columns.get(column, PASSES) == PASSES:
+                columns[column] = outcome
     return found
 
 

@@ -14,7 +14,7 @@ from nox.command import CommandFailed
 
 from tools.bytecode import link_bytecode, make_bytecode_variables
 from tools.siblings import find_oldest_releases, unpack_release
-from tools.side_by_side import PREPARED
+from tools.side_by_side import PREPARED, REPEATED
 from tools.side_by_side import PROCESSES as PROCESSES_OF_A_SESSION
 
 ROOT = Path(__file__).parents[1]
@@ -238,19 +238,6 @@ def require_maven(session: nox.Session) -> None:
         session.skip("NOT RUN: Maven was not found: install maven")
 
 
-def install_azurite(session: nox.Session) -> dict[str, str]:
-    """Installs the emulator of Azure's store; returns the variable of its folder, or nothing without npm."""
-    folder = Path(session.create_tmp()) / "azurite"
-    folder.mkdir(exist_ok=True)
-    install = ("npm", "install", "--no-audit", "--no-fund", "--silent", "azurite@3")
-    try:
-        session.run(*install, "--prefix", str(folder), external=True)
-    except CommandFailed:
-        session.warn("NOT RUN: tests with Azure's store, because npm couldn't install Azurite")
-        return {}
-    return {"BEAM_AZURITE": str(folder)}
-
-
 def ensure_chromium(session: nox.Session) -> None:
     """Installs Debian's Chromium if it is missing and the user may install it; otherwise skips the session."""
     if _find_chromium():
@@ -299,14 +286,23 @@ def run_on_machines(session: nox.Session, *arguments: str) -> None:
 
 def make_pytest_arguments(session: nox.Session, *selection: str) -> tuple[str, ...]:
     """Returns the arguments of pytest: the session's selection with stored results, or the arguments of the command line."""
-    results = f"--junitxml={RESULTS / f'{session.name}.xml'}"
-    return tuple(session.posargs) or (*selection, results)
+    repeated = get_repeated_results(session.name)
+    results = repeated if REPEATED in os.environ else RESULTS / f"{session.name}.xml"
+    if results != repeated:
+        repeated.unlink(missing_ok=True)
+    return tuple(session.posargs) or (*selection, f"--junitxml={results}")
+
+
+def get_repeated_results(name: str) -> Path:
+    """Returns the path of the results of the tests of a session that ran again because they failed."""
+    return RESULTS / "repeated" / f"{name}.xml"
 
 
 def run_pytest(session: nox.Session, *arguments: str, **environment: str) -> None:
     """Runs pytest so that it can import only installed packages: no source tree, no current folder."""
     cache = f"cache_dir={KEPT / 'pytest' / session.name}"
-    run_python(session, "-m", "pytest", "-o", cache, *arguments, **environment)
+    selection = ("--last-failed",) if REPEATED in os.environ else ()
+    run_python(session, "-m", "pytest", "-o", cache, *selection, *arguments, **environment)
 
 
 def run_python(session: nox.Session, *arguments: str, **environment: str) -> None:

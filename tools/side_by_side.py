@@ -2,13 +2,15 @@
 
 Many sessions mostly wait, so sequential sessions leave cores idle. One thread runs the sessions
 that mostly wait, and another thread runs the sessions that mostly compute. The output of a session
-is printed when the session ends. All sessions run, even if a session fails. The last lines name the
-failed sessions.
+is printed when the session ends. All sessions run, even if a session fails. At the end, the failed
+tests of each failed session run once more, without other sessions in parallel. The last lines name
+the failed sessions, and the tests that failed only once.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -25,6 +27,10 @@ PREPARED = "BEAM_NOX_PREPARED"
 """Environment variable of a nox process. If it's set, the sessions that must run before others have already run."""
 PROCESSES = "BEAM_TEST_PROCESSES"
 """Environment variable with the number of test processes of each session."""
+REPEATED = "BEAM_TEST_REPEATED"
+"""Environment variable of a session that runs only the tests that failed before."""
+CACHES = ROOT / ".nox" / "kept" / "pytest"
+"""Folder with pytest's cache of each session."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,31 @@ def describe_outcome(ended: EndedSession) -> str:
     return f"side by side > {ended.name} {result} after {taken}"
 
 
+def read_failed_tests(session: str) -> list[str]:
+    """Returns the tests that failed in the last run of a session; empty if the session runs no
+    tests, or failed for another reason.
+    """
+    path = CACHES / session / "v" / "cache" / "lastfailed"
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
+
+
+def repeat_failed_tests(ended: EndedSession, environment: Mapping[str, str]) -> EndedSession:
+    """Runs the failed tests of a session again; returns the new outcome, or the old outcome if no
+    test has failed.
+
+    A test that fails only beside other sessions must not stop a change. CI names the test, because
+    it shows a defect of the test or of the code.
+    """
+    failed = read_failed_tests(ended.name)
+    if not failed:
+        return ended
+    repeated = run_session(ended.name, {**environment, REPEATED: "1"})
+    if repeated.code == 0:
+        for test in failed:
+            print(f"side by side > FLAKY: {test} failed, and passed alone")
+    return repeated
+
+
 class SessionQueue:
     """Queue of sessions that have not started.
 
@@ -127,6 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     with ThreadPoolExecutor(options.at_once) as threads:
         ended = [one for part in threads.map(run_sessions, range(options.at_once)) for one in part]
+    ended = [repeat_failed_tests(one, environment) if one.code else one for one in ended]
     ended.sort(key=lambda one: options.sessions.index(one.name))
     print(f"side by side > {len(ended)} sessions took {time.monotonic() - began:.0f} s:")
     for one in ended:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from tools.side_by_side import EndedSession, SessionQueue
 def test_parallel_nox_sessions_all_run_and_failures_are_reported(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
     failing: tuple[str, ...],
     code: int,
 ) -> None:
@@ -25,6 +27,7 @@ def test_parallel_nox_sessions_all_run_and_failures_are_reported(
         assert environment[side_by_side.PREPARED] == "1"
         return EndedSession(name, int(name in failing), 7, 9, "")
 
+    monkeypatch.setattr(side_by_side, "CACHES", tmp_path)
     monkeypatch.setattr(side_by_side, "run_session", run)
     assert side_by_side.main(["a", "b", "c"]) == code
     lines = capsys.readouterr().out.splitlines()[1:]
@@ -48,3 +51,43 @@ def test_parallel_nox_session_output_is_stored(
     assert ended.code != 0
     assert "no_such_session" in ended.output
     assert capsys.readouterr().out.endswith(f"{side_by_side.describe_outcome(ended)}\n")
+
+
+@pytest.mark.parametrize(("fails_again", "code"), [(False, 0), (True, 1)])
+def test_failed_test_runs_again_alone_and_only_a_second_failure_counts(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    fails_again: bool,
+    code: int,
+) -> None:
+    runs: list[tuple[str, bool]] = []
+
+    def run(name: str, environment: Mapping[str, str]) -> EndedSession:
+        repeated = side_by_side.REPEATED in environment
+        runs.append((name, repeated))
+        return EndedSession(name, int(name == "b" and (fails_again or not repeated)), 7, 9, "")
+
+    cache = tmp_path / "b" / "v" / "cache"
+    cache.mkdir(parents=True)
+    (cache / "lastfailed").write_text(json.dumps({"test_x.py::test_y": True}))
+    monkeypatch.setattr(side_by_side, "CACHES", tmp_path)
+    monkeypatch.setattr(side_by_side, "run_session", run)
+    assert side_by_side.main(["a", "b"]) == code
+    assert sorted(runs) == [("a", False), ("b", False), ("b", True)]
+    assert ("test_x.py::test_y" in capsys.readouterr().out) is not fails_again
+
+
+def test_session_that_fails_without_failed_tests_does_not_run_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runs: list[str] = []
+
+    def run(name: str, environment: Mapping[str, str]) -> EndedSession:
+        runs.append(name)
+        return EndedSession(name, 1, 7, 9, "")
+
+    monkeypatch.setattr(side_by_side, "CACHES", tmp_path)
+    monkeypatch.setattr(side_by_side, "run_session", run)
+    assert side_by_side.main(["lint"]) == 1
+    assert runs == ["lint"]

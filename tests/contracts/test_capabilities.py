@@ -67,6 +67,19 @@ def test_capability_outcomes_are_separated_by_environment(outcomes: Outcomes) ->
     }
 
 
+def test_test_that_ran_again_counts_by_its_second_outcome(tool: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "repeated").mkdir()
+    first, again = tmp_path / "results.xml", tmp_path / "repeated" / "results.xml"
+    first.write_text(RESULTS)
+    again.write_text(
+        """<testsuites><testsuite>
+        <testcase classname="tests.pipelines.test_state" name="test_timers[embedded]"/>
+        </testsuite></testsuites>"""
+    )
+    passed = tool.read_results([first, again])
+    assert passed["state: test_timers"] == {"LOOPBACK": "passes", "embedded": "passes"}
+
+
 def test_capability_page_lists_outcomes_and_gaps(tool: ModuleType, outcomes: Outcomes) -> None:
     page = tool.render_page(tool.parse_capabilities(LIST), outcomes)
     rows = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from free_ports import find_free_ports
 
 if sys.platform != "linux":
     pytest.skip("looks for what is left in /proc", allow_module_level=True)
@@ -117,9 +117,7 @@ def port() -> Iterator[int]:
     """Yields the port of a PostgreSQL server without authentication and without persistence."""
     if not SERVERS or not DRIVERS:
         pytest.skip("apt-get install postgresql libpostgresql-jdbc-java")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number = int(free.getsockname()[1])
+    (number,) = find_free_ports(1)
     folder = tempfile.mkdtemp(prefix="postgresql-")
     person: dict[str, Any] = {"cwd": folder}
     if os.geteuid() == 0:  # who may not run it

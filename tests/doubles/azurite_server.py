@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
+from free_ports import find_free_ports
 from moto_server import BUCKET
 from waiting import wait_until
 
@@ -33,9 +34,7 @@ def azurite_server() -> Iterator[Mapping[str, str]]:
     """
     if FOLDER not in os.environ or shutil.which("node") is None:
         pytest.skip(f"NOT RUN: {FOLDER} names no Azurite, which `nox -s sinks` installs")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = find_free_ports(1)
     program = f"{os.environ[FOLDER]}/node_modules/azurite/dist/src/blob/main.js"
     options = ("--silent", "--skipApiVersionCheck", "--disableTelemetry", "--inMemoryPersistence")
     address = ("--blobHost", "127.0.0.1", "--blobPort", str(port))
