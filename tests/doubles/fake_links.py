@@ -16,10 +16,10 @@ LOOP: Any = "the order to run the loop"
 class FakeLink:
     """Worker process that records its commands."""
 
-    told: list[Any] = attrs.field(factory=list)
+    sent: list[Any] = attrs.field(factory=list)
 
     def send(self, command: Any) -> None:
-        self.told.append(command)
+        self.sent.append(command)
 
 
 def bundle(number: int, attempt: int = 1, shard: int | None = None) -> Bundle:
@@ -34,4 +34,4 @@ def opened(lanes: Any, number: int, link: FakeLink) -> LostWork:
 
 
 def given(link: FakeLink) -> list[int]:
-    return [command.number for command in link.told if isinstance(command, Bundle)]
+    return [command.number for command in link.sent if isinstance(command, Bundle)]

@@ -52,6 +52,6 @@ def rig_in_loop(place: Path) -> tuple[Rig, FakeWorker, RunLoop]:
     rig.begin()
     rig.open_lanes()
     (worker,) = rig.workers
-    order = worker.told.popleft()
+    order = worker.pending.popleft()
     assert isinstance(order, RunLoop)
     return rig, worker, order

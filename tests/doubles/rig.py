@@ -174,7 +174,7 @@ class Rig:
 
     def obey(self, worker: FakeWorker) -> None:
         """Runs the worker's first pending command."""
-        match worker.told.popleft():
+        match worker.pending.popleft():
             case RunBundle() as order:
                 self.heard(worker, worker.run(order))
             case RunLoop() as order:
@@ -194,7 +194,7 @@ class Rig:
         self.open_lanes()
         self.sections.end_all()
         for worker in list(self.workers):
-            if worker.told:
+            if worker.pending:
                 self.obey(worker)
         self.coordinator.run_round()
 

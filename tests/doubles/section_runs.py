@@ -76,7 +76,7 @@ class Host:
         self.scratch.mkdir(exist_ok=True)
         self.budget = 1 << 30
         self.clock = ProcessingClock()
-        self.told: list[BundleFailure | SectionRefusal] = []
+        self.ends: list[BundleFailure | SectionRefusal] = []
         self.warnings: list[str] = []
         self._embedded = EmbeddedHarness(plan.context, self, self)
         self._fnapi = FnApiServer(plan.context, self, self)
@@ -112,7 +112,7 @@ class Host:
         return self._fnapi.harness(stage.spec.environment_id)
 
     def report_end(self, end: BundleFailure | SectionRefusal) -> None:
-        self.told.append(end)
+        self.ends.append(end)
 
     def log_warning(self, text: str) -> None:
         self.warnings.append(text)

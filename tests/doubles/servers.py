@@ -78,7 +78,7 @@ class FakeSpark:
     threads: list[threading.Thread] = attrs.field(factory=list)
     links: list[WorkerLink] = attrs.field(factory=list)
     closed: list[bool] = attrs.field(factory=list)
-    told: list[Any] = attrs.field(factory=list)
+    sent: list[Any] = attrs.field(factory=list)
     refuses: str = ""
     is_alive: bool = True
     interface: str = ""
@@ -140,7 +140,7 @@ class FakeSpark:
         error = ""
         while True:
             command = link._commands.get(timeout=SECONDS)
-            self.told.append(command)
+            self.sent.append(command)
             match command:
                 case RunBundle() | RunLoop() if self.dies(command):
                     error = "Python worker exited unexpectedly"

@@ -54,8 +54,8 @@ def running(place: Path, **more: Any) -> tuple[Rig, FakeWorker, RunBundle]:
     rig.begin()
     rig.run(until=lambda: any(o.bundle.stage == "see" for o in orders(rig)))
     (worker,) = rig.workers
-    return rig, worker, worker.told.popleft()
+    return rig, worker, worker.pending.popleft()
 
 
 def orders(rig: Rig) -> list[RunBundle]:
-    return [o for w in rig.workers for o in w.told if isinstance(o, RunBundle)]
+    return [o for w in rig.workers for o in w.pending if isinstance(o, RunBundle)]

@@ -139,7 +139,7 @@ class FakeWorker:
     Attributes:
         heard: time of its last message; the current time unless a test sets it.
         doing: reported activity; ``doing_since`` is its start.
-        told: commands that the worker has not run yet.
+        pending: commands that the worker has not run yet.
         history: all commands for the worker.
         end: recorded exit of the process.
         in_loop: function that is called after a bundle of a loop, before the loop gets the result.
@@ -152,7 +152,7 @@ class FakeWorker:
     heard: float = float("inf")
     doing: WorkerActivity = WorkerActivity.BUNDLE
     doing_since: float = float("-inf")
-    told: deque[Any] = attrs.field(factory=deque)
+    pending: deque[Any] = attrs.field(factory=deque)
     history: list[Any] = attrs.field(factory=list)
     in_loop: Callable[[TaskLoop, RunBundle], None] = lambda loop, order: None
     looping: TaskLoop | None = None
@@ -163,7 +163,7 @@ class FakeWorker:
         return WorkerHello("job-1", "host", 1000 + self.number)
 
     def send(self, command: Any) -> None:
-        self.told.append(command)
+        self.pending.append(command)
         self.history.append(command)
 
     def run_bundle(

@@ -116,7 +116,7 @@ def test_coordinator_with_lost_worker_loses_no_committed_result(tmp_path: Path) 
     rig.run(until=lambda: bool(rig.workers) and len(rig.ledger.open_bundles) > 1)
     worker = rig.workers[-1]
     before = attempts_given(worker)[-1]
-    worker.told.clear()
+    worker.pending.clear()
     rig.lose(worker)
     rig.coordinator.run_round()
     assert not rig.ledger.is_open(before)
@@ -136,9 +136,9 @@ def test_job_whose_workers_always_exit_fails(tmp_path: Path, how: str, loop_byte
     while rig.ledger.end is None:
         rig.open_lanes()
         number, worker = max(rig.lanes.items())
-        if worker.told and isinstance(worker.told[0], (RunBundle, RunLoop)):
+        if worker.pending and isinstance(worker.pending[0], (RunBundle, RunLoop)):
             deaths += 1
-            worker.told.clear()
+            worker.pending.clear()
         if how == "ended":
             rig.coordinator.handle_lane_end(number, "")
             rig.lose(worker)
@@ -159,7 +159,7 @@ def test_job_whose_workers_are_killed_by_system_reports_signal_and_memory(tmp_pa
     while rig.ledger.end is None:
         rig.open_lanes()
         number, worker = max(rig.lanes.items())
-        worker.told.clear()
+        worker.pending.clear()
         worker.end = ProcessExit(-9, lacked_memory=True)
         rig.lose(worker)
         rig.open_lane(number)
@@ -197,7 +197,7 @@ def test_occasional_lane_failures_do_not_end_job(tmp_path: Path) -> None:
 
 def doubled(worker: FakeWorker, rig: Rig) -> None:
     """Makes the worker reply twice to its next order."""
-    order = worker.told.popleft()
+    order = worker.pending.popleft()
     reply = worker.run(order)
     rig.heard(worker, reply, reply)
     rig.coordinator.run_round()
@@ -211,10 +211,10 @@ def test_coordinator_counts_duplicate_replies_once(tmp_path: Path) -> None:
             break
         rig.open_lanes()
         for worker in rig.workers:
-            if worker.told and isinstance(worker.told[0], RunBundle):
+            if worker.pending and isinstance(worker.pending[0], RunBundle):
                 doubled(worker, rig)
             else:
-                worker.told.clear()
+                worker.pending.clear()
         rig.coordinator.run_round()
     assert rig.ledger.end == DONE
     assert seen(rig) == EXPECTED
@@ -227,12 +227,12 @@ def test_coordinator_ignores_reply_of_abandoned_attempt(tmp_path: Path) -> None:
         harness.finalizes = True
     rig.open_lanes()
     (first,) = rig.workers
-    order = first.told.popleft()
+    order = first.pending.popleft()
     rig.lose(first)
     rig.coordinator.run_round()
     second = rig.open_lane(1)
     rig.coordinator.run_round()
-    again = second.told.popleft()
+    again = second.pending.popleft()
     assert again.bundle == attrs.evolve(order.bundle, attempt=2)
     # Both processes reply at once, and the reply that counts comes first.
     rig.heard(second, second.run(again))
@@ -255,7 +255,7 @@ def test_coordinator_finalizes_committed_bundles_once(tmp_path: Path, loop_bytes
     told: list[tuple[str, Attempt]] = rig.log
     rig.run()
     for worker in rig.workers:
-        while worker.told:
+        while worker.pending:
             rig.obey(worker)
     finalized = Counter(attempt for what, attempt in told if what == "finalize")
     assert set(finalized.values()) == {1}
@@ -278,7 +278,7 @@ def test_cancelled_job_ends(tmp_path: Path, when: str, loop_bytes: int) -> None:
     if when == "while it runs":
         (worker,) = rig.workers
         # The process of the loop must exit first, because the loop knows more than the ledger.
-        assert (ExitProcess() in worker.told) == (loop_bytes == LOOP_BYTES)
+        assert (ExitProcess() in worker.pending) == (loop_bytes == LOOP_BYTES)
         rig.lose(worker)
         rig.coordinator.run_round()
     assert rig.ledger.end == FinishJob(Outcome.CANCELLED)
@@ -288,8 +288,8 @@ def test_running_bundles_are_listed_after_job_failure(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, cores=2)
     rig.run(until=lambda: any(order.bundle.stage == "see" for order in orders(rig)))
     rig.open_lanes()
-    one, other = (w for w in rig.workers if any(isinstance(o, RunBundle) for o in w.told))
-    order = one.told.popleft()
+    one, other = (w for w in rig.workers if any(isinstance(o, RunBundle) for o in w.pending))
+    order = one.pending.popleft()
     attempt = order.attempt
     failure = UserFailure("See", "ValueError: no", "trace")
     rig.heard(one, BundleFailure(attempt, failure))

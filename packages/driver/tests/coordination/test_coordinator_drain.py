@@ -44,10 +44,10 @@ def test_coordinator_drain_ends_scheduler_loop(tmp_path: Path) -> None:
     rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
     rig.open_lanes()
     (worker,) = rig.workers
-    order = worker.told.popleft()
+    order = worker.pending.popleft()
     assert isinstance(order, RunLoop)
     rig.coordinator.drain_job()
-    assert isinstance(worker.told.popleft(), LeaveLoop)
+    assert isinstance(worker.pending.popleft(), LeaveLoop)
     rig.heard(worker, LoopReply(order.loop, (), None, outgrown=True))
     rig.run()
     assert seen(rig) == EXPECTED
@@ -59,7 +59,7 @@ def test_coordinator_drain_truncates_input_of_later_bundles(tmp_path: Path) -> N
     assert not any(one.truncate for one in order.bundle.inputs)
     rig.coordinator.drain_job()
     rig.coordinator.run_round()
-    assert worker.told.popleft() == SplitRequest(Attempt(1, 1), 0.0)
+    assert worker.pending.popleft() == SplitRequest(Attempt(1, 1), 0.0)
     rig.lose(worker)
     rig.run()
     (again,) = [
@@ -80,14 +80,14 @@ def drained_after_a_cut(place: Path) -> Rig:
     rig, worker, order = running(place, cores=2)
     rig.heard(worker, BundleProgressed(order.attempt, 0.01, 60_000, ()))
     rig.coordinator.run_round()
-    assert isinstance(worker.told.popleft(), SplitRequest)
+    assert isinstance(worker.pending.popleft(), SplitRequest)
     rig.stages["see"].splits.append(CUT)
     rig.heard(worker, worker.start(order).split(0.0))
     rig.coordinator.run_round()
     rig.run(until=lambda: seen(rig) == {"b2": 1, "c": 1, "d": 1})
     rig.coordinator.drain_job()
     rig.coordinator.run_round()
-    assert worker.told.popleft() == SplitRequest(order.attempt, 0.0)
+    assert worker.pending.popleft() == SplitRequest(order.attempt, 0.0)
     return rig
 
 

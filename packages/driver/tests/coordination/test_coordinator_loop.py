@@ -45,7 +45,7 @@ def test_bundles_that_scheduler_loop_leaves_waiting_are_run(tmp_path: Path) -> N
     rig.begin()
     rig.open_lanes()
     (worker,) = rig.workers
-    order = worker.told.popleft()
+    order = worker.pending.popleft()
     assert isinstance(order, RunLoop)
     first = rig.ledger.open_bundles[0]
     # The loop is left during its first bundle, before any of the three bundles is committed.
@@ -76,7 +76,7 @@ def test_reports_of_scheduler_loop_that_server_gave_up_are_ignored(tmp_path: Pat
     rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
     rig.open_lanes()
     (worker,) = rig.workers
-    said = worker.loop(worker.told.popleft())
+    said = worker.loop(worker.pending.popleft())
     rig.lose(worker)
     rig.heard(worker, *said)
     rig.coordinator.run_round()

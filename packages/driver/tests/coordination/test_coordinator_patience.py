@@ -195,7 +195,7 @@ def test_repeatedly_lost_executors_do_not_fail_stream(tmp_path: Path) -> None:
     lost = 0
     while rig.ledger.end is None:
         rig.open_lanes()
-        busy = [worker for worker in rig.workers if worker.told]
+        busy = [worker for worker in rig.workers if worker.pending]
         if busy and lost < 12:
             lost += 1
             rig.lose(busy[0])

@@ -205,7 +205,7 @@ def test_idle_lanes_close_immediately_when_section_opens(tmp_path: Path) -> None
     rig.starting.clear()
     time.sleep(0.01)
     rig.coordinator.run_round()
-    assert isinstance(worker.told[0], CloseLane)
+    assert isinstance(worker.pending[0], CloseLane)
     assert attempts_given(worker) == []
 
 

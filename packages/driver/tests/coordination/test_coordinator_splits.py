@@ -31,7 +31,7 @@ def ask(rig: Rig, worker: FakeWorker, order: RunBundle) -> SplitRequest:
     attempt = order.attempt
     rig.heard(worker, BundleProgressed(attempt, 0.01, 60_000, ()))
     rig.coordinator.run_round()
-    request = worker.told.popleft()
+    request = worker.pending.popleft()
     assert isinstance(request, SplitRequest) and request.attempt == attempt
     return request
 
@@ -91,7 +91,7 @@ def test_split_request_of_lost_server_is_dropped(tmp_path: Path) -> None:
     again.begin()
     again.open_lanes()
     (worker,) = again.workers
-    order = worker.told.popleft()
+    order = worker.pending.popleft()
     assert isinstance(order, RunBundle)
     assert ask(again, worker, order).attempt.attempt == 2
     again.heard(worker, worker.run(order))

@@ -133,16 +133,16 @@ def test_job_end_is_reported_to_spark_before_processes_exit(
     these processes.
     """
     server = new(cores=2)
-    told: list[str] = []
+    ended: list[str] = []
     send = WorkerLink.send
 
     def sent(link: WorkerLink, command: Any) -> None:
         if isinstance(command, ExitProcess):
-            told.append("process")
+            ended.append("process")
         send(link, command)
 
     monkeypatch.setattr(WorkerLink, "send", sent)
-    server.spark.on_cancel = lambda: told.append("Spark")
+    server.spark.on_cancel = lambda: ended.append("Spark")
     begun, go_on = threading.Event(), threading.Event()
 
     def fail_or_wait(chunk: Any) -> None:
@@ -159,8 +159,8 @@ def test_job_end_is_reported_to_spark_before_processes_exit(
         server.job.cancel()
     threading.Timer(0.5, go_on.set).start()
     assert server.wait() is (JobState.FAILED if fails else JobState.CANCELLED)
-    assert told[0] == "Spark"
-    assert "process" in told
+    assert ended[0] == "Spark"
+    assert "process" in ended
 
 
 @pytest.mark.parametrize("loop_bytes", [NO_LOOP, LOOP_BYTES])
@@ -214,14 +214,14 @@ def test_job_callbacks_run_only_after_commit(new: New, monkeypatch: pytest.Monke
     append = Journal.append_entries
 
     def appended(journal: Journal, entries: Any) -> None:
-        assert not any(isinstance(command, RunFinalizers) for command in server.spark.told)
+        assert not any(isinstance(command, RunFinalizers) for command in server.spark.sent)
         append(journal, entries)
         order.append("append")
 
     monkeypatch.setattr(Journal, "append_entries", appended)
     server.run()
     assert order == ["append"]
-    assert any(isinstance(command, RunFinalizers) for command in server.spark.told)
+    assert any(isinstance(command, RunFinalizers) for command in server.spark.sent)
 
 
 # Failures of Spark, the disk and the journal.

@@ -64,11 +64,11 @@ def test_watchdog_reassigns_bundle_that_process_ignores(
     rig.begin()
     rig.open_lanes()
     worker = rig.workers[0]
-    order = worker.told.popleft()
+    order = worker.pending.popleft()
     assert isinstance(order, RunLoop if loop else RunBundle)
     worker.doing = doing
     watched.look()
-    assert worker.told.popleft() == ExitProcess()
+    assert worker.pending.popleft() == ExitProcess()
     (text,) = watched.texts
     assert watched.reporter.messages[0][0] is Importance.WARNING
     assert text.startswith(f"Python worker 1000 on host got a bundle, but {doing.value}")
@@ -91,7 +91,7 @@ def test_watchdog_does_not_interrupt_process_that_runs_its_bundle(
     worker.doing = doing
     watched.look()
     assert watched.texts == []
-    assert not any(isinstance(one, ExitProcess) for one in worker.told)
+    assert not any(isinstance(one, ExitProcess) for one in worker.pending)
     watched.finish()
 
 
@@ -121,7 +121,7 @@ def test_watchdog_accepts_reply_received_while_job_waits_for_its_journal(
     time.sleep(4 * LIMIT)
     watched.watch.run_check_if_due(rig.coordinator, taken)
     assert watched.texts == []
-    assert not any(isinstance(one, ExitProcess) for one in rig.workers[0].told)
+    assert not any(isinstance(one, ExitProcess) for one in rig.workers[0].pending)
     rig.workers[0].doing = WorkerActivity.BUNDLE
     watched.finish()
 

@@ -210,7 +210,7 @@ def running(cluster: Cluster) -> tuple[Any, FakeLink]:
 def looping(cluster: Cluster) -> tuple[Any, FakeLink]:
     lanes, link = idle(cluster)
     lanes.queue_loop()
-    assert link.told == [LOOP]
+    assert link.sent == [LOOP]
     return lanes, link
 
 
@@ -242,7 +242,7 @@ def test_lane_of_lost_process_is_replaced(cluster: Cluster, state: Any) -> None:
     assert cluster.started == [0, 1]
     again, other = FakeLink(), FakeLink()
     assert opened(lanes, 0, again) == NOTHING
-    assert again.told == [CloseLane()]
+    assert again.sent == [CloseLane()]
     assert opened(lanes, 1, other) == NOTHING
     assert takes_the_next(lanes, other)
 
@@ -276,10 +276,10 @@ def test_lane_idle_beyond_limit_is_closed(cluster: Cluster, state: Any) -> None:
     lanes, link = state(cluster)
     cluster.now += TUNING.lane_idle_seconds * 0.9
     lanes.close_idle_lanes()
-    assert CloseLane() not in link.told
+    assert CloseLane() not in link.sent
     cluster.now += TUNING.lane_idle_seconds * 0.2
     lanes.close_idle_lanes()
-    assert (CloseLane() in link.told) is (state is idle)
+    assert (CloseLane() in link.sent) is (state is idle)
     if state is idle:
         assert not takes_the_next(lanes, link)
         assert cluster.started == [0, 1]
@@ -292,7 +292,7 @@ def test_lane_is_closed_at_end_of_job(cluster: Cluster, state: Any) -> None:
     lanes.close_lanes()
     if state is starting:
         opened(lanes, 0, link)
-    assert link.told.count(CloseLane()) == (state in (starting, idle))
+    assert link.sent.count(CloseLane()) == (state in (starting, idle))
     assert lanes.alive == {0}
     lanes.handle_lane_end(0)
     assert lanes.alive == set()
@@ -326,7 +326,7 @@ def test_running_bundles_are_reported_when_lanes_close(cluster: Cluster) -> None
     opened(lanes, 1, other)
     lanes.record_bundle_end(other, Attempt(6, 1))
     assert lanes.close_lanes() == [link]
-    assert other.told[-1] == CloseLane()
+    assert other.sent[-1] == CloseLane()
     assert not lanes.has_only_busy_lanes
     lanes.handle_lane_end(1)
     assert lanes.has_only_busy_lanes
@@ -365,7 +365,7 @@ def test_lane_is_opened_for_scheduler_loop(cluster: Cluster) -> None:
     assert not lanes.is_quiet
     link = FakeLink()
     opened(lanes, 0, link)
-    assert link.told == [LOOP]
+    assert link.sent == [LOOP]
 
 
 def test_lane_continues_bundle_that_runs_when_scheduler_loop_ends(cluster: Cluster) -> None:
@@ -381,14 +381,14 @@ def test_lane_continues_bundle_that_runs_when_scheduler_loop_ends(cluster: Clust
 def test_running_or_unstarted_scheduler_loop_can_be_aborted(cluster: Cluster) -> None:
     lanes, link = looping(cluster)
     assert lanes.abort_loop()
-    assert link.told == [LOOP, ExitProcess()]
+    assert link.sent == [LOOP, ExitProcess()]
     lanes = cluster.lanes()
     lanes.queue_loop()
     assert not lanes.abort_loop()
     assert lanes.is_quiet
     late = FakeLink()
     opened(lanes, 0, late)
-    assert late.told == []
+    assert late.sent == []
 
 
 def test_waiting_scheduler_loop_is_dropped_at_end_of_job(cluster: Cluster) -> None:
@@ -397,4 +397,4 @@ def test_waiting_scheduler_loop_is_dropped_at_end_of_job(cluster: Cluster) -> No
     lanes.close_lanes()
     lanes.record_bundle_end(link, Attempt(5, 1))
     lanes.assign_bundles()
-    assert LOOP not in link.told
+    assert LOOP not in link.sent

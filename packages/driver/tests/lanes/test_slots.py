@@ -131,12 +131,12 @@ def test_scheduler_loop_is_asked_once_to_release_lane_for_job_without_lanes(cloc
     lanes.queue_loop()
     link = FakeLink()
     opened(lanes, 0, link)
-    (order,) = link.told
+    (order,) = link.sent
     JobSlots(slots, "other").count_requested_slot(0)
     clock.now += 1
     lanes.assign_bundles()
     lanes.assign_bundles()
-    assert link.told == [order, LeaveLoop()]
+    assert link.sent == [order, LeaveLoop()]
     lanes.handle_loop_end(link, None)
     lanes.assign_bundles()
-    assert link.told[-1] == CloseLane()
+    assert link.sent[-1] == CloseLane()

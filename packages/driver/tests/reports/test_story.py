@@ -33,7 +33,7 @@ def test_bundle_history_of_committed_bundle_has_its_lane_and_data(tmp_path: Path
     assert kinds(before) == [StoryKind.PLANNED]
     (read,) = before.happened[0].reads
     assert (read.name, read.elements) == ("input", 4)
-    worker.told.appendleft(order)
+    worker.pending.appendleft(order)
     rig.run()
     assert rig.ledger.end == DONE
     (first, last) = (reconstruct_bundle_story(journal_of(rig), n) for n in (0, number))

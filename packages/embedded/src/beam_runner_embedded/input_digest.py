@@ -12,7 +12,6 @@ from beam_runner_model.shadows import SHADOW_NAMESPACE, find_time_slot
 
 _HASH_BYTES = 4
 """Size of the hash of an element. A sum of 2 ** 31 hashes fits into a counter."""
-_SCALARS = (bool, int, float, str, bytes, type(None))
 
 
 class DigestInput(beam.DoFn):
@@ -47,11 +46,9 @@ def hash_value(value: Any) -> bytes:
 
     The order of the values of an iterable doesn't count, because groups have no order.
     """
-    if isinstance(value, _SCALARS):
-        content = f"{type(value).__name__} {value!r}".encode()
-    elif isinstance(value, tuple):
+    if isinstance(value, tuple):
         content = b"tuple " + b"".join(map(hash_value, value))
-    elif isinstance(value, Iterable):
+    elif isinstance(value, Iterable) and not isinstance(value, str | bytes):
         content = b"iterable " + b"".join(sorted(map(hash_value, value)))
     else:
         content = f"{type(value).__name__} {value!r}".encode()

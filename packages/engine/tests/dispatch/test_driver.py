@@ -35,11 +35,11 @@ class RecordingHost:
 
     answers: list[list[Command]] = attrs.field(factory=list)
     next_wake: int | None = None
-    told: list[Any] = attrs.field(factory=list)
+    handled: list[Any] = attrs.field(factory=list)
     done: list[Any] = attrs.field(factory=list)
 
     def record_entries(self, entries: Sequence[str | Tick]) -> list[Command]:
-        self.told.append(list(entries))
+        self.handled.append(list(entries))
         return self.answers.pop(0) if self.answers else []
 
     def open_bundles(self, bundles: Sequence[Bundle]) -> None:
@@ -62,7 +62,7 @@ def test_job_driver_records_one_clock_tick_per_time_before_its_entries() -> None
     driver.record_entries(["c"], 10)
     driver.record_entries(["d"], 9)
     driver.record_entries(["e"], 11)
-    assert host.told == [[Tick(10), "a", "b"], ["c"], ["d"], [Tick(11), "e"]]
+    assert host.handled == [[Tick(10), "a", "b"], ["c"], ["d"], [Tick(11), "e"]]
 
 
 def test_job_driver_without_entries_records_a_due_clock_tick() -> None:
@@ -73,10 +73,10 @@ def test_job_driver_without_entries_records_a_due_clock_tick() -> None:
     host.next_wake = 15
     assert driver.compute_wake_delay(10) == 5
     driver.record_entries([], 14)
-    assert host.told == []
+    assert host.handled == []
     assert driver.compute_wake_delay(16) == 0
     driver.record_entries([], 16)
-    assert host.told == [[Tick(16)]]
+    assert host.handled == [[Tick(16)]]
 
 
 def test_job_driver_opens_bundles_after_other_commands() -> None:

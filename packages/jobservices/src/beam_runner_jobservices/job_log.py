@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import attrs
 from beam_runner_model.jobs import Importance, JobMessage
+from beam_runner_model.texts import is_within_step
 
 from beam_runner_jobservices.texts import parse_iso_time, truncate_middle
 
@@ -93,7 +94,7 @@ def select_logs(messages: Iterable[JobMessage], query: LogQuery, dropped: int = 
         if (
             (query.before and int(message.message_id) >= query.before)
             or (least is not None and message.importance < least)
-            or not _is_within_step(message.transform, query.step)
+            or (query.step and not is_within_step(message.transform, query.step))
             or wanted not in message.line.lower()
         ):
             continue
@@ -103,10 +104,6 @@ def select_logs(messages: Iterable[JobMessage], query: LogQuery, dropped: int = 
         if not full:
             lines.append(_make_log_line(message))
     return LogAnswer(tuple(reversed(lines)), found, dropped, tuple(steps))
-
-
-def _is_within_step(transform: str, step: str) -> bool:
-    return not step or transform == step or transform.startswith(f"{step}/")
 
 
 def _make_log_line(message: JobMessage) -> JobLogLine:

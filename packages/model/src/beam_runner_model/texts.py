@@ -28,6 +28,15 @@ def format_bytes(encoded: bytes) -> str:
     return f"{encoded[:_SHOWN_BYTES].hex()}{more}"
 
 
+def is_within_step(step: str, name: str) -> bool:
+    """Returns whether a step has a full name, or is in the composite with this name.
+
+    >>> is_within_step("a/b", "a"), is_within_step("a", "a"), is_within_step("ab", "a")
+    (True, True, False)
+    """
+    return step == name or step.startswith(f"{name}/")
+
+
 def format_timer(family: str, tag: str) -> str:
     """Returns the name of a timer for messages, with the family name that the user chose.
 

@@ -9,14 +9,12 @@ element is exactly the element that the step fails for.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
 import attrs
 from beam_runner_urns import transforms as transform_urns
 
-from beam_runner_planner import _protos
-from beam_runner_planner.errors import InvalidPipeline
+from beam_runner_planner.step_names import is_step_named
 from beam_runner_planner.steps import IMPULSE_BUFFER, Step
 
 
@@ -31,23 +29,6 @@ class ElementIsolation:
 
     steps: tuple[str, ...]
     option: str
-
-    def check_steps(self, pipeline: _protos.Pipeline) -> None:
-        """Checks that the pipeline has all selected steps.
-
-        Raises:
-            InvalidPipeline: A step is unknown; the error names the step.
-        """
-        known = {t.unique_name for t in pipeline.components.transforms.values()}
-        for step in self.steps:
-            if step not in known:
-                meant = difflib.get_close_matches(step, sorted(known), 1)
-                hint = (
-                    f"did you mean {meant[0]!r}?" if meant else "expected the full name of a step"
-                )
-                raise InvalidPipeline(
-                    f"--{self.option} is {step!r}, and the pipeline has no such step: {hint}"
-                )
 
     def must_start_stage(
         self, step: Step, maker: Step | None, find_producer: Callable[[Step], Step | None]
@@ -71,4 +52,4 @@ class ElementIsolation:
         return self._is_step_selected(step) and not self._is_step_selected(maker)
 
     def _is_step_selected(self, step: Step) -> bool:
-        return any(step.name == one or step.name.startswith(f"{one}/") for one in self.steps)
+        return is_step_named(step.name, self.steps)

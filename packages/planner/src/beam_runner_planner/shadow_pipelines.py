@@ -7,8 +7,7 @@ without the user's coders.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Set
 
 import attrs
 from beam_runner_urns import python_sdk
@@ -20,7 +19,7 @@ from beam_runner_planner.digest_environment import DIGEST_ENVIRONMENT, add_diges
 from beam_runner_planner.errors import InvalidPipeline
 from beam_runner_planner.leaf_transforms import list_leaf_transforms
 from beam_runner_planner.side_inputs import find_main_tag
-from beam_runner_planner.updates.names import is_within_step
+from beam_runner_planner.step_names import is_step_named
 from beam_runner_planner.window_coders import has_sdk_window_coder
 
 _WRITES = frozenset({spark_urns.STAGE, spark_urns.PUBLISH})
@@ -37,23 +36,6 @@ class ShadowPipeline:
 
     pipeline: bytes = attrs.field(repr=False)
     steps: tuple[str, ...]
-
-
-def check_step_names(pipelines: Iterable[bytes], names: Collection[str]) -> None:
-    """Checks that each name is a step or composite of one of the pipelines.
-
-    Raises:
-        InvalidPipeline: A name is unknown; the error has the name.
-    """
-    known = {
-        transform.unique_name
-        for one in pipelines
-        for transform in _protos.Pipeline.FromString(one).components.transforms.values()
-    }
-    for name in sorted(set(names) - known):
-        meant = difflib.get_close_matches(name, sorted(known), 1)
-        hint = f"did you mean {meant[0]!r}?" if meant else "expected the full name of a step"
-        raise InvalidPipeline(f"no pipeline has a step with the name {name!r}: {hint}")
 
 
 def make_shadow_pipeline(
@@ -79,11 +61,11 @@ def make_shadow_pipeline(
     replaced = []
     for transform in leaves:
         if _is_replaceable(transform) and (
-            _is_named(transform, skip) or _has_effects(transform, read)
+            is_step_named(transform.unique_name, skip) or _has_effects(transform, read)
         ):
             replaced.append(transform.unique_name)
             _replace_step(transform, digest)
-        elif not _is_named(transform, reread):
+        elif not is_step_named(transform.unique_name, reread):
             _check_source(transform)
     add_digest_environment(components)
     return ShadowPipeline(pipeline.SerializeToString(deterministic=True), tuple(replaced))
@@ -112,10 +94,6 @@ def _has_effects(transform: _protos.PTransform, read: Set[str]) -> bool:
     payload = _protos.ParDoPayload.FromString(transform.spec.payload)
     is_source = bool(payload.restriction_coder_id)
     return payload.requires_stable_input or (payload.requests_finalization and not is_source)
-
-
-def _is_named(transform: _protos.PTransform, names: Collection[str]) -> bool:
-    return any(is_within_step(transform.unique_name, one) for one in names)
 
 
 def _check_source(transform: _protos.PTransform) -> None:

@@ -42,6 +42,7 @@ from beam_runner_planner.stateful import (
     needs_stable_input,
     plan_stateful_transform,
 )
+from beam_runner_planner.step_names import check_step_names
 from beam_runner_planner.tables import check_table_buffers, plan_table_drain, plan_table_stage
 from beam_runner_planner.truncation import plan_truncation
 from beam_runner_planner.validation import parse_valid_pipeline
@@ -76,7 +77,7 @@ def plan_job(job: JobSpec, isolation: ElementIsolation | None = None) -> JobPlan
     if reasons:
         raise UnsupportedPipeline(reasons)
     if isolation is not None:
-        isolation.check_steps(pipeline)
+        check_step_names((job.pipeline,), isolation.steps, isolation.option)
     unbounded = _is_unbounded(pipeline)
     # The encodings must not depend on environments, because an update can change these.
     embedded = not unbounded and all(e.embedded for e in environments.values())

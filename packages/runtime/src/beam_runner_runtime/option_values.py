@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -23,6 +23,12 @@ def make_option_key(name: str) -> str:
 def read_option_value(options: Mapping[str, Any], name: str) -> Any:
     """Returns the value of an option in a job's options, or None if the option is absent."""
     return options.get(make_option_key(name))
+
+
+def remove_options(options: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
+    """Returns a job's options without the options with these names."""
+    removed = {make_option_key(name) for name in names}
+    return {key: value for key, value in options.items() if key not in removed}
 
 
 def format_option_value(value: Any) -> str:

@@ -9,7 +9,7 @@ import attrs
 
 from beam_runner_runtime.job_options import NumericOption
 from beam_runner_runtime.option_errors import InvalidOptionError
-from beam_runner_runtime.option_values import TextOption, make_option_key
+from beam_runner_runtime.option_values import TextOption
 
 _DEFAULT_ATTEMPTS = 4
 _DEFAULT_LIMIT = 1000
@@ -102,9 +102,3 @@ def parse_quarantine_options(options: Mapping[str, Any]) -> QuarantineOptions | 
                 f" --{QUARANTINE.name}=URL as well"
             )
     return None
-
-
-def remove_quarantine_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the options of a job without the quarantine options."""
-    removed = {make_option_key(option.name) for option in QUARANTINE_OPTIONS}
-    return {key: value for key, value in options.items() if key not in removed}

@@ -19,6 +19,7 @@ from beam_runner_runtime.option_values import (
     format_option_value,
     make_option_key,
     read_option_value,
+    remove_options,
 )
 
 _UPDATE = "update"
@@ -219,8 +220,7 @@ def parse_update_options(options: Mapping[str, Any]) -> UpdateOptions | None:
 def remove_update_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the options of a job without those of updates."""
     names = (_UPDATE, _MAPPING, _ROLLBACK, *(option.name for option in UPDATE_OPTIONS))
-    removed = {make_option_key(name) for name in names}
-    return {key: value for key, value in options.items() if key not in removed}
+    return remove_options(options, names)
 
 
 def make_rollback_options(

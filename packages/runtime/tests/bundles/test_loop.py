@@ -127,7 +127,7 @@ def test_process_lost_after_end_of_its_scheduler_loop_loses_no_result(
     rig.coordinator.run_round()
     if rig.ledger.end is None:
         rig.lose(worker)
-        worker.told.clear()
+        worker.pending.clear()
         rig.coordinator.run_round()
         rig.open_lane(0)
     finish(rig)
@@ -236,7 +236,7 @@ def test_scheduler_loop_reports_failures_as_entries(tmp_path: Path, attempts: in
             raise failures.pop()
 
     rig.stages["count"].during = fail_once
-    said = worker.loop(worker.told.popleft())
+    said = worker.loop(worker.pending.popleft())
     failed = [entry for entry in said[0].entries if isinstance(entry, Failed)]
     assert [entry.cause for entry in failed] == ["ValueError: once [while running 'T']\ntrace"]
     rig.heard(worker, *said)

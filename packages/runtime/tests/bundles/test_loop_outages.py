@@ -196,7 +196,7 @@ def test_scheduler_loop_that_cannot_start_is_reported_and_lane_continues(
     rig = Rig(tmp_path / "server", reading, {"read": lambda _: {}}, loop_bytes=LOOP_BYTES)
     rig.begin()
     rig.open_lanes()
-    order = rig.workers[0].told.popleft()
+    order = rig.workers[0].pending.popleft()
     assert isinstance(order, RunLoop)
     served = serve(FakeHarness(nothing), reading)
     served.process._wait._is_wanted = lambda: False  # type: ignore[attr-defined]
@@ -219,12 +219,12 @@ def test_process_of_aborted_scheduler_loop_can_run_its_bundles(tmp_path: Path) -
     rig.begin()
     rig.open_lanes()
     (worker,) = rig.workers
-    order = worker.told.popleft()
+    order = worker.pending.popleft()
     rig.heard(worker, LoopFailure(order.loop + 1, "of another loop"))
     rig.coordinator.run_round()
-    assert not worker.told
+    assert not worker.pending
     rig.heard(worker, LoopFailure(order.loop, "OSError: why"))
     rig.coordinator.run_round()
-    assert isinstance(worker.told[0], RunBundle)
+    assert isinstance(worker.pending[0], RunBundle)
     finish(rig, worker, [])
     assert rig.workers == [worker]

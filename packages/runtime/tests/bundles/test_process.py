@@ -161,7 +161,7 @@ def test_scheduler_loop_that_is_ended_before_start_runs_no_bundle(
     rig = Rig(tmp_path / "server", READING, {"read": lambda _: {}}, loop_bytes=1 << 20)
     rig.begin()
     rig.open_lanes()
-    loop = rig.workers[0].told.popleft()
+    loop = rig.workers[0].pending.popleft()
     assert isinstance(loop, RunLoop)
     served = serve(FakeHarness(nothing), READING)
     fetching, fetched = threading.Event(), threading.Event()

@@ -45,7 +45,7 @@ class Telling:
 
     def __init__(self) -> None:
         self.running: Any = None
-        self.told: list[BundleProgressed] = []
+        self.reports: list[BundleProgressed] = []
         self.has_told = threading.Event()
         self.teller = ProgressReporter(
             lambda: self.running,
@@ -56,7 +56,7 @@ class Telling:
         )
 
     def _tell(self, progress: BundleProgressed) -> None:
-        self.told.append(progress)
+        self.reports.append(progress)
         self.has_told.set()
 
     def run(self, running: Running, most: int) -> list[BundleProgressed]:
@@ -64,7 +64,7 @@ class Telling:
         self.running = running
         for running.elapsed in range(0, most, int(1000 * TUNING.source_look_seconds)):
             self.teller.report_if_due(running)
-        return self.told
+        return self.reports
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_progress_of_sources_is_checked_more_often_than_of_other_stages(
     with pytest.raises(Over):
         telling.teller.run()
     assert set(pauses) == {seconds}
-    assert telling.told
+    assert telling.reports
 
 
 def test_only_bundles_of_sources_are_reported_as_waiting_for_input(telling: Telling) -> None:
@@ -183,7 +183,7 @@ def test_progress_reporter_keeps_no_reference_to_finished_source(
         if known() is None:
             raise Over
         assert telling.running is not None, "data in memory is retained"
-        if telling.told:
+        if telling.reports:
             telling.running = None
         return False
 

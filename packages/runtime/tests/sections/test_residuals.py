@@ -76,7 +76,7 @@ def read(folder: Path, delay: float) -> tuple[SectionReply, Run]:
 
 def test_section_task_processes_its_deferred_residuals(tmp_path: Path) -> None:
     reply, run = read(tmp_path, 0.01)
-    assert reply.end is None and run.host.told == []
+    assert reply.end is None and run.host.ends == []
     numbers = sorted([*range(COUNT), *range(COUNT // 2)])
     assert sorted(READ) == numbers
     assert sorted(number for group in FOUND for number in group) == numbers
@@ -100,5 +100,5 @@ def test_section_with_long_deferred_residual_is_refused(tmp_path: Path) -> None:
     reply, run = read(tmp_path, 3600)
     assert isinstance(reply.end, SectionRefusal) and reply.end.ran
     assert "has deferred a part of its work for more than 10 s" in reply.end.reason
-    assert run.host.told[0] == reply.end
+    assert run.host.ends[0] == reply.end
     assert FOUND == []

@@ -329,7 +329,7 @@ def test_section_with_failing_user_code_ends(hosts: Any, found: list[Any]) -> No
     assert isinstance(reply.end, BundleFailure)
     assert reply.end.failure is not None
     assert (reply.end.failure.transform, reply.end.failure.summary) == ("bad", "ValueError: seven")
-    assert run.host.told == [reply.end]
+    assert run.host.ends == [reply.end]
     assert found == []  # no stage runs on incomplete input
 
 
@@ -358,7 +358,7 @@ def test_section_ends_with_name_of_unavailable_service(
     broken = BundleFailure(order.attempt, None, "away", FailureKind.UNAVAILABLE, store)
     monkeypatch.setattr(run.host, "run_bundle", lambda order, stores, data: broken)
     assert run.all().end == broken
-    assert set(run.host.told) == {broken}
+    assert set(run.host.ends) == {broken}
 
 
 def test_section_ends_with_name_of_full_disk_in_task(
@@ -373,7 +373,7 @@ def test_section_ends_with_name_of_full_disk_in_task(
     monkeypatch.setattr(SectionInbox, "store_block", full)
     with pytest.raises(OSError, match="No space left"):
         run.all()
-    (told,) = set(run.host.told)
+    (told,) = set(run.host.ends)
     assert isinstance(told, BundleFailure)
     assert told.kind is FailureKind.UNAVAILABLE
     assert told.neighbour.startswith("the disk of ")
@@ -396,5 +396,5 @@ def test_section_that_requires_separate_commit_is_refused(hosts: Any, found: lis
     reply = run.all()
     assert isinstance(reply.end, SectionRefusal)
     assert "registered callbacks for the commit of its bundle" in reply.end.reason
-    assert run.host.told == [reply.end]
+    assert run.host.ends == [reply.end]
     assert found == []

@@ -69,14 +69,14 @@ class Host:
     work: JobWork = attrs.field(factory=lambda: JobWork(PLAN, 1, "folder"))
     data: Any = None
     ran: list[tuple[int, Bundle]] = attrs.field(factory=list)
-    told: list[Any] = attrs.field(factory=list)
+    ends: list[Any] = attrs.field(factory=list)
 
     def run_bundle(self, order: RunBundle, stores: Any, data: Any) -> BundleReply:
         self.ran.append((self.clock.ms, order.bundle))
         return BundleReply(self.answer(order, stores), None, ())
 
     def report_end(self, end: Any) -> None:
-        self.told.append(end)
+        self.ends.append(end)
 
     def log_warning(self, text: str) -> None:
         raise AssertionError(text)
@@ -162,7 +162,7 @@ def test_section_task_refuses_section_immediately_if_timer_is_far_in_future(
     reply = bundles_of(host, 1, [Data("rows", facts)]).run_bundles()
     assert isinstance(reply.end, SectionRefusal)
     assert reply.end.reason == "the count step has deferred a part of its work for more than 10 s"
-    assert host.told == [reply.end]
+    assert host.ends == [reply.end]
     assert clock.ms == begun
 
 

@@ -21,7 +21,8 @@ from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_model.updates import UpdateWishes
 from beam_runner_planner.errors import InvalidPipeline
 from beam_runner_planner.shadow_pipelines import make_shadow_pipeline
-from beam_runner_runtime.quarantine_options import remove_quarantine_options
+from beam_runner_runtime.option_values import remove_options
+from beam_runner_runtime.quarantine_options import QUARANTINE_OPTIONS
 from beam_runner_runtime.shadow_digest import make_digest_payload
 from beam_runner_runtime.update_options import ShadowOptions, remove_update_options
 from beam_runner_storage.journal.store import JournalStore
@@ -138,7 +139,8 @@ class ShadowPrograms:
         )
         # A quarantine decides where stages begin, so the plan needs the options of the quarantine.
         planned = self.planner.plan_job(shadow)
-        shadow = attrs.evolve(shadow, options=remove_quarantine_options(shadow.options))
+        quarantine = (option.name for option in QUARANTINE_OPTIONS)
+        shadow = attrs.evolve(shadow, options=remove_options(shadow.options, quarantine))
         self.planner.check_tables(planned.plan)
         wishes = attrs.evolve(wishes, drop=wishes.drop.union(made.steps))
         next_job = NextJob(planned.plan, planned.tuning, wishes, planned.options.key_shards)

@@ -31,8 +31,8 @@ from beam_runner_model.shadows import ShadowReport
 from beam_runner_model.successions import Succession
 from beam_runner_model.updates import UpdateWishes
 from beam_runner_planner.errors import InvalidPipeline
-from beam_runner_planner.shadow_pipelines import check_step_names
-from beam_runner_runtime.update_options import ShadowOptions
+from beam_runner_planner.step_names import check_step_names
+from beam_runner_runtime.update_options import SHADOW_REREAD, SHADOW_SKIP, ShadowOptions
 from beam_runner_storage.errors import StorageError
 from beam_runner_storage.removal import remove_tree
 from beam_runner_storage.unavailable import NeighbourUnavailable
@@ -148,7 +148,9 @@ class ShadowRuns:
         options: ShadowOptions,
     ) -> tuple[ShadowProgram, ShadowProgram]:
         try:
-            check_step_names((old.spec.pipeline, job.pipeline), options.skip | options.reread)
+            pipelines = (old.spec.pipeline, job.pipeline)
+            check_step_names(pipelines, options.skip, SHADOW_SKIP.name)
+            check_step_names(pipelines, options.reread, SHADOW_REREAD.name)
         except InvalidPipeline as error:
             raise JobRejected(str(error), unsupported=False) from error
         start = int(time.time() * 1000)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
@@ -26,6 +25,7 @@ from beam_spark_io.delta.reading import (
     make_partition_expression,
     make_source,
 )
+from beam_spark_io.delta.storage import convert_outages
 from beam_spark_io.endless_restrictions import EndlessRestrictions
 from beam_spark_io.tables.columns import simplify_columns
 from beam_spark_io.tables.reading import ReadTable
@@ -138,13 +138,13 @@ class ReadDeltaVersions(beam.DoFn):
         return emit_versions(versions, tracker, estimator, self._poll)
 
     def _list_versions(self, start: int) -> Iterator[TableVersion]:
-        with convert_outages(self._source.url):
+        with convert_outages(self._source.url, TableUnavailable):
             table = self._update_table()
         _check_features(self._source.url, table)
         schema = pa.schema(table.schema().to_arrow())
         end = min(table.version(), start + MOST_VERSIONS - 1)
         for version in range(start, end + 1):
-            with convert_outages(self._source.url):
+            with convert_outages(self._source.url, TableUnavailable):
                 actions = read_actions(self._source, version)
             tasks = list(self._list_added_files(version, actions, schema))
             yield TableVersion(version, find_time(actions), tasks)
@@ -203,21 +203,6 @@ def find_time(actions: Sequence[Mapping[str, Any]]) -> Timestamp | None:
         if "timestamp" in action.get("commitInfo", {}):
             return Timestamp(micros=action["commitInfo"]["timestamp"] * 1000)
     return None
-
-
-@contextmanager
-def convert_outages(url: str) -> Iterator[None]:
-    """Converts errors of storage, after which the stream looks again.
-
-    Raises:
-        TableUnavailable: The storage doesn't answer.
-    """
-    try:
-        yield
-    except (FileNotFoundError, PermissionError):
-        raise
-    except OSError as error:
-        raise TableUnavailable(f"the storage of {url} doesn't respond: {error}") from error
 
 
 def _check_features(url: str, table: Any) -> None:

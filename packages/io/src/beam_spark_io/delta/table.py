@@ -13,7 +13,7 @@ import attrs
 import pyarrow as pa
 
 from beam_spark_io.delta.files import DeltaFile, can_partition_by, describe_columns
-from beam_spark_io.delta.storage import load_table, open_storage
+from beam_spark_io.delta.storage import convert_outages, load_table, open_storage
 from beam_spark_io.exactly_once.protocols import CommitConflict, SinkUnavailable
 from beam_spark_io.tables.columns import (
     choose_columns,
@@ -234,11 +234,8 @@ def convert_errors(url: str) -> Iterator[None]:
     from deltalake.exceptions import CommitFailedError
 
     try:
-        yield
+        with convert_outages(url, SinkUnavailable):
+            yield
     except CommitFailedError as error:
         # The next attempt reads the table again, and detects whether this commit exists.
         raise SinkUnavailable(f"another writer has committed to {url} first: {error}") from error
-    except (FileNotFoundError, PermissionError):
-        raise
-    except OSError as error:
-        raise SinkUnavailable(f"the storage of {url} doesn't respond: {error}") from error

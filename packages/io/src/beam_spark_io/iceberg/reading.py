@@ -160,10 +160,10 @@ def read_task(
         columns: the columns of the rows, as a schema of `pyiceberg`.
         task: the file with its delete files, as the library plans it.
     """
+    from pyiceberg.expressions import parser
     from pyiceberg.io.pyarrow import ArrowScan
 
-    condition = source.make_scan(table, None).row_filter
-    arrow = ArrowScan(table.metadata, table.io, columns, condition)
+    arrow = ArrowScan(table.metadata, table.io, columns, parser.parse(source.condition))
     target = simplify_columns(columns.as_arrow())
     batches = (batch.cast(target) for batch in arrow.to_record_batches([task]))
     yield from order_columns(batches, source.columns)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -18,7 +16,7 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_spark_io.endless_restrictions import EndlessRestrictions
 from beam_spark_io.iceberg.lineage import LineageReader
 from beam_spark_io.iceberg.reading import IcebergSource, read_task
-from beam_spark_io.iceberg.table import TableLoader, is_unavailable, load_table
+from beam_spark_io.iceberg.table import TableLoader, convert_outages, load_table
 from beam_spark_io.patience import wait_until_available
 from beam_spark_io.tables.reading import ReadTable
 from beam_spark_io.tables.streaming import (
@@ -27,9 +25,8 @@ from beam_spark_io.tables.streaming import (
     TableVersion,
     check_poll_seconds,
     emit_versions,
+    log_wait,
 )
-
-_LOGGER = logging.getLogger(__name__)
 
 
 class ReadStreamFromIceberg(ReadTable):
@@ -133,11 +130,11 @@ class ReadIcebergSnapshots(beam.DoFn):
         return emit_versions(versions, tracker, estimator, self._poll)
 
     def _list_versions(self, start: int) -> Iterator[TableVersion]:
-        with convert_outages(self._source.name):
+        with convert_outages(self._source.name, TableUnavailable):
             table = self._loader.load()
         schema = table.metadata.current_schema_id
         for snapshot in self._lineage.list_new_snapshots(table, start)[:MOST_VERSIONS]:
-            with convert_outages(self._source.name):
+            with convert_outages(self._source.name, TableUnavailable):
                 tasks = self._list_added_files(table, snapshot)
             time = Timestamp(micros=snapshot.timestamp_ms * 1000)
             added = [(schema, task) for task in tasks]
@@ -193,7 +190,7 @@ class ReadAddedIcebergFile(beam.DoFn):
         outage without a limit.
         """
         opened = partial(self._open, *element)
-        first, others = wait_until_available(opened, TableUnavailable, None, _log_wait)
+        first, others = wait_until_available(opened, TableUnavailable, None, log_wait)
         if first is not None:
             yield first
         yield from others
@@ -202,30 +199,9 @@ class ReadAddedIcebergFile(beam.DoFn):
         self, schema: int, task: Any
     ) -> tuple[pa.RecordBatch | None, Iterator[pa.RecordBatch]]:
         """Returns the first batch of a file and the others. The library reads the file before the first."""
-        with convert_outages(self._source.name):
+        with convert_outages(self._source.name, TableUnavailable):
             if self._table is None or schema not in self._table.schemas():
                 self._table = load_table(self._source.name, self._source.catalog)
             columns = self._source.select_columns(self._table.schemas()[schema])
             batches = read_task(self._table, self._source, columns, task)
             return next(batches, None), batches
-
-
-@contextmanager
-def convert_outages(name: str) -> Iterator[None]:
-    """Converts errors of the catalog and the storage, after which the stream looks again.
-
-    Raises:
-        TableUnavailable: The catalog or the storage doesn't answer.
-    """
-    try:
-        yield
-    except (FileNotFoundError, PermissionError):
-        raise
-    except Exception as error:
-        if not is_unavailable(error):
-            raise
-        raise TableUnavailable(f"the table {name} can't be read: {error}") from error
-
-
-def _log_wait(away: TableUnavailable, _: float) -> None:
-    _LOGGER.warning("The stream of a table waits: %s", away)

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from beam_spark_io.exactly_once.protocols import CommitConflict, CommitMark, SinkUnavailable
+from beam_spark_io.exactly_once.protocols import CommitConflict, CommitMark
 from beam_spark_io.iceberg.lineage import list_ancestors
 from beam_spark_io.tables.columns import find_new_columns, simplify_columns
 
@@ -165,22 +165,24 @@ def check_files(table: Any, name: str, files: Sequence[IcebergFile]) -> None:
 
 
 @contextmanager
-def convert_errors(name: str) -> Iterator[None]:
-    """Converts errors of the catalog and the storage to `SinkUnavailable`, within a ``with`` block,
-    so that the commit is retried.
+def convert_outages(name: str, outage: type[Exception]) -> Iterator[None]:
+    """Converts errors of the catalog and the storage that can end without a change of the job,
+    within a ``with`` block.
+
+    Raises:
+        outage: The catalog or the storage is unavailable.
     """
     try:
         yield
     except (FileNotFoundError, PermissionError):
         raise
     except Exception as error:
-        if not is_unavailable(error):
+        if not _is_unavailable(error):
             raise
-        raise SinkUnavailable(f"the table {name} doesn't take the commit: {error}") from error
+        raise outage(f"the table {name} is unavailable: {error}") from error
 
 
-def is_unavailable(error: Exception) -> bool:
-    """Returns whether an error of the catalog or the storage can end without a change of the job."""
+def _is_unavailable(error: Exception) -> bool:
     if isinstance(error, OSError):
         return True
     names = {kind.__name__ for kind in type(error).__mro__}

@@ -44,6 +44,11 @@ def check_poll_seconds(poll_seconds: float) -> None:
         raise ValueError(f"poll_seconds is {poll_seconds}; expected at least 0")
 
 
+def log_wait(away: TableUnavailable, waited: float = 0.0) -> None:
+    """Logs that a stream waits for a table."""
+    _LOGGER.warning("The stream of a table waits: %s", away)
+
+
 def emit_versions(
     versions: Iterable[TableVersion], tracker: Any, estimator: Any, poll_seconds: float
 ) -> Iterator[TimestampedValue]:
@@ -67,7 +72,7 @@ def emit_versions(
             estimator.set_watermark(time)
             count += 1
     except TableUnavailable as away:
-        _LOGGER.warning("The stream of a table waits: %s", away)
+        log_wait(away)
         tracker.defer_remainder(Duration.of(poll_seconds))
         return
     if count < MOST_VERSIONS:

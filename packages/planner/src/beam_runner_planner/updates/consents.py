@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Set
 
 import attrs
+from beam_runner_model.texts import is_within_step
 from beam_runner_model.updates import Finding, Reason, Subject, UpdateWishes, Verdict
-
-from beam_runner_planner.updates.names import is_within_step
 
 _ALL = "all"
 # The Python SDK adds the prefix ``ts-`` to the name of a timer.

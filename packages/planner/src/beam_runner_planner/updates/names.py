@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import attrs
+from beam_runner_model.texts import is_within_step
 from beam_runner_model.updates import Finding, Reason, Subject, Verdict
 
 _LINE = re.compile(r"(<lambda at [^<>]*?):\d+>")
@@ -82,11 +83,6 @@ class StepMatch:
             if new in targets and self._find_entry(old) != entry:
                 return old
         return None
-
-
-def is_within_step(step: str, prefix: str) -> bool:
-    """Returns whether a step has the name `prefix`, or is in the composite with this name."""
-    return step == prefix or step.startswith(f"{prefix}/")
 
 
 def _match_names(old: Collection[str], new: Collection[str]) -> dict[str, str]:
