@@ -60,9 +60,7 @@ def test_stream_updated_several_times_counts_each_number_once(
     updated.release_end()
     assert updated.jobs[-1].wait() is JobState.DONE
     assert updated.list_states() == [*[JobState.UPDATED] * 3, JobState.DONE]
-    assert (
-        updated.count_results() == updated.stream.count_logged_results() == updated.stream.results
-    )
+    updated.check_results()
     with JobClient(server.address) as client:
         ids = [job.job_id for job in updated.jobs]
         found = {one.job_id: one for one in client.job_times()}
@@ -90,9 +88,7 @@ def test_rollback_with_more_key_shards_counts_each_number_once(
     updated.release_end()
     wait_for_state(server.address, back, JobState.DONE, 60.0)
     assert new.state() is JobState.UPDATED
-    assert (
-        updated.count_results() == updated.stream.count_logged_results() == updated.stream.results
-    )
+    updated.check_results()
 
 
 def test_refused_update_leaves_running_job_unchanged(server: RunnerServer, tmp_path: Path) -> None:
@@ -113,9 +109,7 @@ def test_refused_update_leaves_running_job_unchanged(server: RunnerServer, tmp_p
         assert old.state() is JobState.RUNNING
     updated.release_end()
     assert old.wait() is JobState.DONE
-    assert (
-        updated.count_results() == updated.stream.count_logged_results() == updated.stream.results
-    )
+    updated.check_results()
 
 
 def test_update_check_reports_findings_and_replaces_no_job(
@@ -131,9 +125,7 @@ def test_update_check_reports_findings_and_replaces_no_job(
     assert updated.jobs[0].state() is JobState.RUNNING
     updated.release_end()
     assert updated.jobs[0].wait() is JobState.DONE
-    assert (
-        updated.count_results() == updated.stream.count_logged_results() == updated.stream.results
-    )
+    updated.check_results()
 
 
 @pytest.mark.slow
@@ -145,9 +137,7 @@ def test_update_replaces_a_step_that_always_fails(server: RunnerServer, tmp_path
     updated.update(Edit(), "--beam_spark_update_quiet=1s")
     updated.release_end()
     assert updated.jobs[-1].wait() is JobState.DONE
-    assert (
-        updated.count_results() == updated.stream.count_logged_results() == updated.stream.results
-    )
+    updated.check_results()
 
 
 def test_update_can_drop_state_and_timers_with_consent(
@@ -168,9 +158,7 @@ def test_update_can_drop_state_and_timers_with_consent(
     updated.update(Edit(), *CONSENT)
     updated.release_end()
     assert updated.jobs[-1].wait() is JobState.DONE
-    assert (
-        updated.count_results() == updated.stream.count_logged_results() == updated.stream.results
-    )
+    updated.check_results()
 
 
 def refuse(updated: UpdatedStream, *flags: str) -> str:

@@ -82,6 +82,11 @@ class UpdatedStream:
             jobs = [job.job_id for job in client.jobs() if job.job_id not in self.earlier]
             return count_committed(client, jobs, tuple(self.stream.results))
 
+    def check_results(self) -> None:
+        """Checks that the committed counters and the log contain each result of the stream once."""
+        counted, logged = self.count_results(), self.stream.count_logged_results()
+        assert counted == logged == self.stream.results, (counted, logged, self.stream.results)
+
 
 def count_committed(
     client: JobClient, job_ids: Sequence[str], names: Sequence[str]
