@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import apache_beam as beam
 import redis
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.deduplicate import DeduplicatePerKey
-from beam_spark_io import QueueMessage, ReadFromQueue
+from beam_spark_io import QueueMessage, QueueUnavailable, ReadFromQueue
 
 REDELIVERY_SECONDS = 60.0
 DEDUPLICATION_SECONDS = 3600
@@ -57,13 +58,15 @@ class RedisConsumer:
         self._client: Any = redis.Redis.from_url(queue.url, socket_timeout=10)
         self._position: bytes | str = "0-0"
         try:
-            self._client.xgroup_create(queue.stream, queue.group, id="0", mkstream=True)
+            with convert_outages(queue.url):
+                self._client.xgroup_create(queue.stream, queue.group, id="0", mkstream=True)
         except redis.ResponseError as error:
             if "BUSYGROUP" not in str(error):  # the group exists
                 raise
 
     def receive(self, most: int) -> Sequence[QueueMessage]:
-        entries = self._claim_lost(most) or self._read_new(most)
+        with convert_outages(self._queue.url):
+            entries = self._claim_lost(most) or self._read_new(most)
         return [QueueMessage(number.decode(), fields) for number, fields in entries]
 
     def acknowledge(self, messages: Sequence[QueueMessage]) -> None:
@@ -92,6 +95,15 @@ class RedisConsumer:
         for _, found in reply or ():
             entries += found
         return entries
+
+
+@contextmanager
+def convert_outages(url: str) -> Iterator[None]:
+    """Converts errors of a connection, so that the job waits for the server."""
+    try:
+        yield
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        raise QueueUnavailable(f"Redis at {url} doesn't respond: {error}") from error
 
 
 def main(url: str, *options: str) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from beam_spark_io.kafka.messages import KafkaHeader, KafkaMessage
     from beam_spark_io.kafka.sink import KafkaRecord, WriteToKafka
     from beam_spark_io.kafka.transform import ReadFromKafka
-    from beam_spark_io.queues.queue import QueueMessage
+    from beam_spark_io.queues.queue import QueueMessage, QueueUnavailable
     from beam_spark_io.queues.reading import ReadFromQueue
     from beam_spark_io.reading import ReadFromSpark
     from beam_spark_io.sql.sink import WriteToSql
@@ -33,6 +33,7 @@ __all__ = [
     "KafkaMessage",
     "KafkaRecord",
     "QueueMessage",
+    "QueueUnavailable",
     "ReadFromDelta",
     "ReadFromIceberg",
     "ReadFromKafka",
@@ -57,6 +58,7 @@ _HOMES = {
     "KafkaMessage": "kafka.messages",
     "KafkaRecord": "kafka.sink",
     "QueueMessage": "queues.queue",
+    "QueueUnavailable": "queues.queue",
     "ReadFromDelta": "delta.reading",
     "ReadFromIceberg": "iceberg.reading",
     "ReadFromQueue": "queues.reading",

@@ -131,10 +131,11 @@ def test_batches_of_one_timer_firing_are_one_commit(system: ToySystem) -> None:
     assert system.elements == [1, 2, 3]
 
 
+@pytest.mark.parametrize("fails_to_close", [False, True])
 def test_commit_to_unavailable_sink_is_retried_with_growing_pauses(
-    system: ToySystem, pauses: list[float]
+    system: ToySystem, pauses: list[float], fails_to_close: bool
 ) -> None:
-    system.outages = 9
+    system.outages, system.fails_to_close = 9, fails_to_close
     commit(start_commits(system), Cell(), [1])
     assert system.elements == [1]
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]

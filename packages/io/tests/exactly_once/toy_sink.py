@@ -24,6 +24,7 @@ class ToySystem:
         self.outages = 0
         """Number of the next calls that find the system unavailable."""
         self.closed = 0
+        self.fails_to_close = False
 
 
 class ToySink:
@@ -83,3 +84,5 @@ class ToyCommitter:
 
     def close(self) -> None:
         self._system.closed += 1
+        if self._system.fails_to_close:
+            raise ConnectionError("the connection is lost")

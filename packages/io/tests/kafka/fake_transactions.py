@@ -13,15 +13,19 @@ class KafkaError:
     """Error with a code."""
 
     _FENCED = -144
+    _TRANSPORT = -195
+
+    def __init__(self, code: int = _FENCED, text: str = "a newer producer fenced this one") -> None:
+        self._code, self._text = code, text
 
     def code(self) -> int:
-        return self._FENCED
+        return self._code
 
     def retriable(self) -> bool:
         return False
 
     def str(self) -> str:
-        return "a newer producer fenced this one"
+        return self._text
 
 
 class KafkaException(Exception):
@@ -33,15 +37,28 @@ class TopicPartition:
 
     def __init__(self, topic: str, partition: int, offset: int = -1001, metadata: str = "") -> None:
         self.topic, self.partition, self.offset, self.metadata = topic, partition, offset, metadata
+        self.error: KafkaError | None = None
 
 
 class Broker:
-    """Committed records and offsets, and the latest epoch of each transactional ID."""
+    """Committed records and offsets, and the latest epoch of each transactional ID.
+
+    Attributes:
+        failing: name of the client's method that finds the broker unavailable; empty without an outage.
+        offset_error: error of the next answers about committed offsets.
+    """
 
     def __init__(self) -> None:
+        self.failing = ""
+        self.offset_error: KafkaError | None = None
         self.values: list[bytes] = []
         self.offsets: dict[str, TopicPartition] = {}
         self.epochs: dict[str, int] = {}
+
+    def fail(self, method: str) -> None:
+        """Raises the client's error for brokers that don't respond, if this method finds an outage."""
+        if method == self.failing:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "all brokers are down"))
 
     def create_module(self) -> ModuleType:
         """Returns the client of this broker."""
@@ -54,6 +71,7 @@ class Broker:
                 self._id = config["transactional.id"]
 
             def init_transactions(self, _: float) -> None:
+                broker.fail("init_transactions")
                 self._epoch = broker.epochs[self._id] = broker.epochs.get(self._id, 0) + 1
 
             def begin_transaction(self) -> None:
@@ -65,9 +83,11 @@ class Broker:
             def send_offsets_to_transaction(
                 self, offsets: list[TopicPartition], group: str, _: float
             ) -> None:
+                broker.fail("send_offsets_to_transaction")
                 self._group, (self._offset,) = group, offsets
 
             def commit_transaction(self, _: float) -> None:
+                broker.fail("commit_transaction")
                 if broker.epochs[self._id] != self._epoch:
                     raise KafkaException(KafkaError())
                 broker.values += self._values
@@ -80,7 +100,11 @@ class Broker:
                 self._group = config["group.id"]
 
             def committed(self, partitions: list[TopicPartition], _: float) -> list[TopicPartition]:
-                return [broker.offsets.get(self._group, one) for one in partitions]
+                broker.fail("committed")
+                found = [broker.offsets.get(self._group, one) for one in partitions]
+                for one in found:
+                    one.error = broker.offset_error
+                return found
 
             def consumer_group_metadata(self) -> str:
                 return str(self._group)

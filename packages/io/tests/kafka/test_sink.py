@@ -9,10 +9,11 @@ import pickle
 import sys
 
 import pytest
-from fake_transactions import Broker, TopicPartition
+from fake_transactions import Broker, KafkaError, KafkaException, TopicPartition
 
 from beam_spark_io.exactly_once.committing import CommitBatches
 from beam_spark_io.exactly_once.protocols import CommitConflict, CommitId, SinkUnavailable
+from beam_spark_io.kafka.client import is_unavailable
 from beam_spark_io.kafka.sink import KafkaCommitter, KafkaRecord, KafkaSink
 
 FIRST = CommitId("run", 0, 1, b"1")
@@ -107,3 +108,43 @@ def test_kafka_committer_continues_after_another_process_used_its_shard(broker: 
     make_committer().commit(SECOND, TWO)
     first._commit(CommitId("run", 0, 3, b"3"), [(b"key", b"three")])
     assert broker.values == [b"one", b"two", b"three"]
+
+
+@pytest.mark.parametrize(
+    "step", ["init_transactions", "committed", "send_offsets_to_transaction", "commit_transaction"]
+)
+def test_kafka_commit_waits_for_brokers_at_each_step(broker: Broker, step: str) -> None:
+    broker.failing = step
+    with pytest.raises(SinkUnavailable, match="all brokers are down"):
+        make_committer().commit(FIRST, ONE)
+    broker.failing = ""
+    make_committer().commit(FIRST, ONE)
+    assert broker.values == [b"one"]
+
+
+def test_kafka_error_of_the_commit_mark_is_not_taken_for_a_lost_mark(broker: Broker) -> None:
+    make_committer().commit(FIRST, ONE)
+    broker.offset_error = KafkaError(29, "the group isn't authorized")
+    with pytest.raises(KafkaException) as refused:
+        make_committer().commit(SECOND, TWO)
+    assert refused.value.args[0].str() == "the group isn't authorized"
+    broker.offset_error = KafkaError(KafkaError._TRANSPORT, "all brokers are down")
+    with pytest.raises(SinkUnavailable, match="all brokers are down"):
+        make_committer().commit(SECOND, TWO)
+    broker.offset_error = None
+    make_committer().commit(SECOND, TWO)
+    assert broker.values == [b"one", b"two"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_away"),
+    [
+        *(("_ALL_BROKERS_DOWN", True), ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", True)),
+        *(("INVALID_PRODUCER_ID_MAPPING", True), ("_FATAL", True)),
+        *(("MSG_SIZE_TOO_LARGE", False), ("UNKNOWN_TOPIC_OR_PART", False)),
+        *(("TOPIC_AUTHORIZATION_FAILED", False), ("_INVALID_ARG", False)),
+    ],
+)
+def test_errors_of_brokers_are_outages(name: str, is_away: bool) -> None:
+    kafka = pytest.importorskip("confluent_kafka", reason="the extra `kafka` isn't installed")
+    assert is_unavailable(kafka.KafkaError(getattr(kafka.KafkaError, name))) is is_away

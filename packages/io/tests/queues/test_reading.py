@@ -10,7 +10,7 @@ import pytest
 from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from beam_spark_io import QueueMessage, ReadFromQueue
+from beam_spark_io import QueueMessage, QueueUnavailable, ReadFromQueue
 from beam_spark_io.endless_restrictions import CheckpointTracker
 from beam_spark_io.queues.reading import CallsOfReader, ReadMessages
 
@@ -25,15 +25,20 @@ class MemoryQueue:
         self.consumers = 0
         self.failures = 0
         """Number of the next calls of consumers that fail."""
+        self.error: Exception = ConnectionError("the queue doesn't answer")
+        self.refuses = False
+        """Whether no consumer can be created."""
 
     def create_consumer(self) -> MemoryConsumer:
+        if self.refuses:
+            raise QueueUnavailable("the queue doesn't answer")
         self.consumers += 1
         return MemoryConsumer(self, self.consumers)
 
     def fail(self) -> None:
         if self.failures:
             self.failures -= 1
-            raise ConnectionError("the queue doesn't answer")
+            raise self.error
 
 
 class MemoryConsumer:
@@ -166,6 +171,27 @@ def test_queue_consumer_is_replaced_after_error() -> None:
     following.commit()
     assert queue.acknowledged == ["c", "a"]
     assert queue.consumers == 2
+
+
+def test_unavailable_queue_defers_the_read_and_keeps_the_received_messages(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    queue = MemoryQueue("a")
+    queue.error = QueueUnavailable("the queue doesn't answer")
+    reader = start_reader(queue, most=10)
+    bundle = Bundle(reader)
+    assert next(bundle.outputs).value == ("a", "data of a")
+    queue.failures, queue.refuses = 1, True
+    assert bundle.run() == []
+    assert bundle.pause == 2
+    following = Bundle(reader, 2)
+    assert following.run() == []
+    assert following.pause == 2
+    assert [one.getMessage() for one in caplog.records] == [
+        "The read of a queue waits: the queue doesn't answer"
+    ] * 2
+    queue.refuses = False
+    assert Bundle(reader, 3).run() == ["a"]
 
 
 def test_queue_messages_are_redelivered_after_failed_acknowledgement() -> None:

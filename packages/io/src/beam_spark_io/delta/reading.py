@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -17,8 +18,16 @@ from pyarrow.dataset import (
     get_partition_keys,
 )
 
+from beam_spark_io.delta.outages import convert_delta_outages
 from beam_spark_io.delta.storage import load_table, locate_table, open_storage
 from beam_spark_io.tables.columns import simplify_columns
+from beam_spark_io.tables.outages import (
+    PATIENCE,
+    TableUnavailable,
+    check_patience,
+    read_batches,
+    wait_for_table,
+)
 from beam_spark_io.tables.reading import ReadTable, order_columns
 
 
@@ -41,9 +50,10 @@ class ReadFromDelta(ReadTable):
             Spark. Without `schema`, this program reads them from the table.
         batches: whether elements are ``pyarrow.RecordBatch`` objects instead of rows.
         storage_options: options of the object store, as `deltalake` names them.
+        patience: seconds for which a step waits for unavailable storage.
 
     Raises:
-        ValueError: A column is missing, or rows don't support its type.
+        ValueError: An argument is invalid, a column is missing, or rows don't support its type.
         DeltaError: This program can't read the table.
     """
 
@@ -57,11 +67,13 @@ class ReadFromDelta(ReadTable):
         schema: Any = None,
         batches: bool = False,
         storage_options: Mapping[str, str] | None = None,
+        patience: float = PATIENCE,
     ) -> None:
+        check_patience(patience)
         source = make_source(table, columns, filters, version, storage_options)
         super().__init__(
-            ListDeltaFiles(source),
-            ReadDeltaFile(source),
+            ListDeltaFiles(source, patience),
+            ReadDeltaFile(source, patience),
             lambda: simplify_columns(source.open_dataset().schema),
             columns,
             schema,
@@ -142,14 +154,25 @@ def make_source(
 
 
 class ListDeltaFiles(beam.DoFn):
-    """DoFn that emits the files that can contain rows that match the condition."""
+    """DoFn that emits the files that can contain rows that match the condition.
 
-    def __init__(self, source: DeltaSource) -> None:
+    Args:
+        patience: maximum seconds of the wait for unavailable storage.
+    """
+
+    def __init__(self, source: DeltaSource, patience: float) -> None:
         self._source = source
+        self._patience = patience
 
     def process(self, _: bytes) -> Iterator[DeltaFileTask]:
         """Yields the tasks of a version."""
-        dataset = self._source.open_dataset()
+        yield from wait_for_table(self._list_tasks, self._patience)
+
+    def _list_tasks(self) -> list[DeltaFileTask]:
+        with convert_delta_outages(self._source.url, TableUnavailable):
+            return list(self._find_tasks(self._source.open_dataset()))
+
+    def _find_tasks(self, dataset: Any) -> Iterator[DeltaFileTask]:
         # Don't use the library's expressions, which also contain bounds of columns: if a bound is
         # missing, pyarrow concludes that no row of the file matches.
         fragments = [
@@ -175,10 +198,15 @@ def make_partition_expression(values: Mapping[str, Any]) -> Expression:
 
 
 class ReadDeltaFile(beam.DoFn):
-    """DoFn that reads the rows of a file."""
+    """DoFn that reads the rows of a file.
 
-    def __init__(self, source: DeltaSource) -> None:
+    Args:
+        patience: maximum seconds of a wait for unavailable storage; None waits without a limit.
+    """
+
+    def __init__(self, source: DeltaSource, patience: float | None) -> None:
         self._source = source
+        self._patience = patience
 
     def setup(self) -> None:
         """Opens the storage of the table."""
@@ -186,8 +214,12 @@ class ReadDeltaFile(beam.DoFn):
 
     def process(self, element: DeltaFileTask) -> Iterator[pa.RecordBatch]:
         """Yields the rows that match the condition, as batches."""
-        schema = element.schema
-        fragment = ParquetFileFormat().make_fragment(element.path, self._files, element.partition)
-        columns = list(self._source.columns) or schema.names
-        batches = fragment.to_batches(schema=schema, columns=columns, filter=self._source.condition)
-        yield from order_columns(batches, columns)
+        yield from read_batches(partial(self._open_file, element), self._patience)
+
+    def _open_file(self, task: DeltaFileTask) -> Iterator[pa.RecordBatch]:
+        schema, source = task.schema, self._source
+        columns = list(source.columns) or schema.names
+        with convert_delta_outages(source.url, TableUnavailable):
+            fragment = ParquetFileFormat().make_fragment(task.path, self._files, task.partition)
+            batches = fragment.to_batches(schema=schema, columns=columns, filter=source.condition)
+            yield from order_columns(batches, columns)

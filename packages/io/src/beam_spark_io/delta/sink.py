@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_spark_io.delta.files import DeltaFile, write_files
+from beam_spark_io.delta.outages import convert_delta_outages
 from beam_spark_io.delta.storage import locate_table
 from beam_spark_io.delta.table import (
     DeltaTarget,
@@ -23,7 +24,6 @@ from beam_spark_io.delta.table import (
     check_files,
     check_table,
     choose_file_columns,
-    convert_errors,
     create_table,
     filter_partitions,
     open_files,
@@ -31,7 +31,12 @@ from beam_spark_io.delta.table import (
     read_columns,
     read_declared,
 )
-from beam_spark_io.exactly_once.protocols import CommitId, CommitMark, is_committed
+from beam_spark_io.exactly_once.protocols import (
+    CommitId,
+    CommitMark,
+    SinkUnavailable,
+    is_committed,
+)
 from beam_spark_io.tables.columns import choose_columns, keep_last_rows
 from beam_spark_io.tables.modes import APPEND, OVERWRITE, OVERWRITE_PARTITIONS, UPSERT
 from beam_spark_io.tables.writer import TableWriter, convert_rows
@@ -103,7 +108,7 @@ class DeltaSink(TableSink[DeltaTarget]):
         """Returns a writer of data files; None for an upsert, whose committer merges the rows."""
         if self._target.mode == UPSERT:
             return None
-        with convert_errors(self._target.url):
+        with convert_delta_outages(self._target.url, SinkUnavailable):
             table = open_table(self._target)
             columns, partition_by = choose_file_columns(self._target, table)
         return TableWriter(columns, partial(self._stage, partition_by, run))
@@ -113,7 +118,7 @@ class DeltaSink(TableSink[DeltaTarget]):
         return DeltaCommitter(self._target, run)
 
     def _stage(self, partition_by: Sequence[str], run: str, rows: pa.Table) -> list[DeltaFile]:
-        with convert_errors(self._target.url):
+        with convert_delta_outages(self._target.url, SinkUnavailable):
             return write_files(rows, partition_by, open_files(self._target), run)
 
 
@@ -135,8 +140,12 @@ class DeltaCommitter:
         is_upsert = self._target.mode == UPSERT
         elements = [one for one in elements if one is not None]
         rows = len(elements) if is_upsert else sum(file.rows for file in elements)
-        with convert_errors(self._target.url):
-            table = open_table(self._target) or create_table(self._target)
+        with convert_delta_outages(self._target.url, SinkUnavailable):
+            table = open_table(self._target)
+            if table is None:
+                # Refuse a later commit before a new table takes the place of the lost table.
+                is_committed(commit_id, CommitMark())
+                table = create_table(self._target)
             if not is_committed(commit_id, self._read_mark(table, commit_id)):
                 check_table(table, self._target)
                 table = add_columns(table, self._target)

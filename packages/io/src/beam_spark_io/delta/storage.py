@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -30,18 +29,3 @@ def open_storage(url: str, storage_options: Mapping[str, str]) -> Any:
     from pyarrow.fs import PyFileSystem
 
     return PyFileSystem(DeltaStorageHandler(url, dict(storage_options)))
-
-
-@contextmanager
-def convert_outages(url: str, outage: type[Exception]) -> Iterator[None]:
-    """Converts errors of storage that can end without a change of the job, within a ``with`` block.
-
-    Raises:
-        outage: The storage doesn't respond.
-    """
-    try:
-        yield
-    except (FileNotFoundError, PermissionError):
-        raise
-    except OSError as error:
-        raise outage(f"the storage of {url} doesn't respond: {error}") from error

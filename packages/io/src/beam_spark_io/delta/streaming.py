@@ -18,6 +18,7 @@ from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_spark_io.delta.outages import convert_delta_outages
 from beam_spark_io.delta.reading import (
     DeltaFileTask,
     DeltaSource,
@@ -25,13 +26,12 @@ from beam_spark_io.delta.reading import (
     make_partition_expression,
     make_source,
 )
-from beam_spark_io.delta.storage import convert_outages
 from beam_spark_io.endless_restrictions import EndlessRestrictions
 from beam_spark_io.tables.columns import simplify_columns
+from beam_spark_io.tables.outages import TableUnavailable, wait_for_table
 from beam_spark_io.tables.reading import ReadTable
 from beam_spark_io.tables.streaming import (
     MOST_VERSIONS,
-    TableUnavailable,
     TableVersion,
     check_poll_seconds,
     emit_versions,
@@ -84,7 +84,7 @@ class ReadStreamFromDelta(ReadTable):
         self._first = first_version
         super().__init__(
             ReadDeltaVersions(source, poll_seconds, ignore_removals=ignore_removals),
-            ReadDeltaFile(source),
+            ReadDeltaFile(source, None),
             lambda: simplify_columns(pa.schema(source.open_table().schema().to_arrow())),
             columns,
             schema,
@@ -97,9 +97,19 @@ class ReadStreamFromDelta(ReadTable):
         # Determine the first version in a bundle, whose result is committed, so that retries and
         # later servers start with the same version.
         versions = begin | "First version" >> beam.Map(
-            lambda _: source.open_table().version() + 1 if first is None else first
+            lambda _: find_next_version(source) if first is None else first
         )
         return super().list_files(versions)
+
+
+def find_next_version(source: DeltaSource) -> int:
+    """Returns the number of the table's next version. Waits during an outage without a limit."""
+
+    def find() -> int:
+        with convert_delta_outages(source.url, TableUnavailable):
+            return int(source.open_table().version()) + 1
+
+    return wait_for_table(find, None)
 
 
 _WATERMARK: Any = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
@@ -138,13 +148,13 @@ class ReadDeltaVersions(beam.DoFn):
         return emit_versions(versions, tracker, estimator, self._poll)
 
     def _list_versions(self, start: int) -> Iterator[TableVersion]:
-        with convert_outages(self._source.url, TableUnavailable):
+        with convert_delta_outages(self._source.url, TableUnavailable):
             table = self._update_table()
         _check_features(self._source.url, table)
         schema = pa.schema(table.schema().to_arrow())
         end = min(table.version(), start + MOST_VERSIONS - 1)
         for version in range(start, end + 1):
-            with convert_outages(self._source.url, TableUnavailable):
+            with convert_delta_outages(self._source.url, TableUnavailable):
                 actions = read_actions(self._source, version)
             tasks = list(self._list_added_files(version, actions, schema))
             yield TableVersion(version, find_time(actions), tasks)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,8 +12,8 @@ import attrs
 import pyarrow as pa
 
 from beam_spark_io.delta.files import DeltaFile, can_partition_by, describe_columns
-from beam_spark_io.delta.storage import convert_outages, load_table, open_storage
-from beam_spark_io.exactly_once.protocols import CommitConflict, SinkUnavailable
+from beam_spark_io.delta.storage import load_table, open_storage
+from beam_spark_io.exactly_once.protocols import CommitConflict
 from beam_spark_io.tables.columns import (
     choose_columns,
     find_new_columns,
@@ -224,18 +223,3 @@ def filter_partitions(
             " support null as a partition"
         )
     return [(partition_by[0], "in", sorted(value for value in values if value is not None))]
-
-
-@contextmanager
-def convert_errors(url: str) -> Iterator[None]:
-    """Converts errors of storage and of concurrent commits to `SinkUnavailable`, within a ``with``
-    block, so that the commit is retried.
-    """
-    from deltalake.exceptions import CommitFailedError
-
-    try:
-        with convert_outages(url, SinkUnavailable):
-            yield
-    except CommitFailedError as error:
-        # The next attempt reads the table again, and detects whether this commit exists.
-        raise SinkUnavailable(f"another writer has committed to {url} first: {error}") from error

@@ -6,6 +6,7 @@ with the bundle, and the input is stable, so each attempt at a bundle makes the 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -111,7 +112,9 @@ class CommitBatches(beam.DoFn):
             return self._committers[place].commit(commit_id, elements)
         except BaseException:
             if committer := self._committers.pop(place, None):
-                committer.close()
+                # During an outage, the close can fail, too. The first error has the reason.
+                with contextlib.suppress(Exception):
+                    committer.close()
             raise
 
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
 import attrs
 import pyarrow as pa
 
+from beam_spark_io.iceberg.outages import convert_iceberg_outages
 from beam_spark_io.iceberg.table import load_table
 from beam_spark_io.tables.columns import simplify_columns
+from beam_spark_io.tables.outages import (
+    PATIENCE,
+    TableUnavailable,
+    check_patience,
+    read_batches,
+    wait_for_table,
+)
 from beam_spark_io.tables.reading import ReadTable, order_columns
 
 
@@ -32,9 +41,10 @@ class ReadFromIceberg(ReadTable):
         schema: the columns of the table: a NamedTuple, a ``pyarrow.Schema``, or a ``StructType`` of
             Spark. Without `schema`, this program reads them from the table.
         batches: whether elements are ``pyarrow.RecordBatch`` objects instead of rows.
+        patience: seconds for which a step waits for an unavailable catalog or storage.
 
     Raises:
-        ValueError: A column is missing, or rows don't support its type.
+        ValueError: An argument is invalid, a column is missing, or rows don't support its type.
         NoSuchTableError: This program can't find the table.
     """
 
@@ -48,11 +58,13 @@ class ReadFromIceberg(ReadTable):
         snapshot: int | None = None,
         schema: Any = None,
         batches: bool = False,
+        patience: float = PATIENCE,
     ) -> None:
+        check_patience(patience)
         source = IcebergSource(table, dict(catalog), tuple(columns), where, snapshot)
         super().__init__(
-            ListIcebergFiles(source),
-            ReadIcebergFile(source),
+            ListIcebergFiles(source, patience),
+            ReadIcebergFile(source, patience),
             source.load_columns,
             columns,
             schema,
@@ -111,19 +123,25 @@ class ListIcebergFiles(beam.DoFn):
 
     Args:
         source: the part of the table.
+        patience: maximum seconds of the wait for an unavailable catalog or storage.
     """
 
-    def __init__(self, source: IcebergSource) -> None:
+    def __init__(self, source: IcebergSource, patience: float) -> None:
         self._source = source
+        self._patience = patience
 
     def process(self, _: bytes) -> Iterator[tuple[int | None, Any]]:
         """Yields the snapshot and the scan task of each file."""
-        table = load_table(self._source.name, self._source.catalog)
-        current = table.current_snapshot()
-        newest = None if current is None else current.snapshot_id
-        snapshot = newest if self._source.snapshot is None else self._source.snapshot
-        for task in self._source.make_scan(table, snapshot).plan_files():
-            yield snapshot, task
+        yield from wait_for_table(self._list_tasks, self._patience)
+
+    def _list_tasks(self) -> list[tuple[int | None, Any]]:
+        with convert_iceberg_outages(self._source.name, TableUnavailable):
+            table = load_table(self._source.name, self._source.catalog)
+            current = table.current_snapshot()
+            newest = None if current is None else current.snapshot_id
+            snapshot = newest if self._source.snapshot is None else self._source.snapshot
+            scan = self._source.make_scan(table, snapshot)
+            return [(snapshot, task) for task in scan.plan_files()]
 
 
 class ReadIcebergFile(beam.DoFn):
@@ -131,39 +149,62 @@ class ReadIcebergFile(beam.DoFn):
 
     Args:
         source: the part of the table.
+        patience: maximum seconds of a wait for an unavailable catalog or storage; None waits without a
+            limit.
     """
 
-    def __init__(self, source: IcebergSource) -> None:
+    def __init__(self, source: IcebergSource, patience: float | None) -> None:
         self._source = source
+        self._patience = patience
 
     def setup(self) -> None:
-        """Starts without a loaded table."""
-        self._table: Any = None
+        """Starts without readers of files."""
+        self._readers: dict[int | None, IcebergFileReader] = {}
 
     def process(self, element: tuple[int | None, Any]) -> Iterator[pa.RecordBatch]:
         """Yields the rows that match the condition, as batches."""
-        snapshot, task = element
-        if self._table is None or self._table.metadata.snapshot_by_id(snapshot) is None:
-            self._table = load_table(self._source.name, self._source.catalog)
-        columns = self._source.make_scan(self._table, snapshot).projection()
-        yield from read_task(self._table, self._source, columns, task)
+        yield from read_batches(partial(self._open_file, *element), self._patience)
+
+    def create_reader(self, table: Any, version: int | None) -> IcebergFileReader:
+        """Returns a reader of files with the columns of a snapshot."""
+        return IcebergFileReader(table, self._source, self._source.make_scan(table, version))
+
+    def _open_file(self, version: int | None, task: Any) -> Iterator[pa.RecordBatch]:
+        try:
+            with convert_iceberg_outages(self._source.name, TableUnavailable):
+                if version not in self._readers:
+                    table = load_table(self._source.name, self._source.catalog)
+                    self._readers[version] = self.create_reader(table, version)
+                yield from self._readers[version].read(task)
+        except TableUnavailable:
+            # The next attempt loads the table, whose credentials for the storage can have expired.
+            self._readers.clear()
+            raise
 
 
-def read_task(
-    table: Any, source: IcebergSource, columns: Any, task: Any
-) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a file that fulfil the condition.
+class IcebergFileReader:
+    """Reader of data files that have the same columns and condition.
 
     Args:
         table: the loaded table.
         source: the part of the table.
-        columns: the columns of the rows, as a schema of `pyiceberg`.
-        task: the file with its delete files, as the library plans it.
+        scan: scan of the library with the condition.
+        columns: the columns of the rows, as a schema of `pyiceberg`; None for those of the scan.
     """
-    from pyiceberg.expressions import parser
-    from pyiceberg.io.pyarrow import ArrowScan
 
-    arrow = ArrowScan(table.metadata, table.io, columns, parser.parse(source.condition))
-    target = simplify_columns(columns.as_arrow())
-    batches = (batch.cast(target) for batch in arrow.to_record_batches([task]))
-    yield from order_columns(batches, source.columns)
+    def __init__(self, table: Any, source: IcebergSource, scan: Any, columns: Any = None) -> None:
+        from pyiceberg.io.pyarrow import ArrowScan
+
+        selected = scan.projection() if columns is None else columns
+        self._scan = ArrowScan(table.metadata, table.io, selected, scan.row_filter)
+        self._target = simplify_columns(selected.as_arrow())
+        self._columns = source.columns
+
+    def read(self, task: Any) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a file that fulfil the condition.
+
+        Args:
+            task: the file with its delete files, as the library plans it.
+        """
+        batches = (batch.cast(self._target) for batch in self._scan.to_record_batches([task]))
+        yield from order_columns(batches, self._columns)

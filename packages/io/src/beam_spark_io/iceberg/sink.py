@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from beam_spark_io.exactly_once.protocols import CommitId, SinkUnavailable, is_committed
 from beam_spark_io.iceberg.changes import begin_change
+from beam_spark_io.iceberg.outages import convert_iceberg_outages
 from beam_spark_io.iceberg.replacing import (
     check_partitions,
     list_data_files,
@@ -27,7 +28,6 @@ from beam_spark_io.iceberg.table import (
     TableLoader,
     add_columns,
     check_files,
-    convert_outages,
     make_summary,
     read_columns,
     read_mark,
@@ -91,7 +91,7 @@ class IcebergSink(TableSink[IcebergTarget]):
         """Returns a writer of data files; None for an upsert, whose committer merges the rows."""
         if self._target.mode == UPSERT:
             return None
-        with convert_outages(self._target.name, SinkUnavailable):
+        with convert_iceberg_outages(self._target.name, SinkUnavailable):
             table, columns = self._prepare_table()
         return TableWriter(columns, partial(self._stage, table))
 
@@ -120,7 +120,7 @@ class IcebergSink(TableSink[IcebergTarget]):
             raise
 
     def _stage(self, table: Any, rows: pa.Table) -> list[IcebergFile]:
-        with convert_outages(self._target.name, SinkUnavailable):
+        with convert_iceberg_outages(self._target.name, SinkUnavailable):
             return stage_files(table, rows)
 
 
@@ -140,7 +140,7 @@ class IcebergCommitter:
         elements = [one for one in elements if one is not None]
         is_upsert = self._target.mode == UPSERT
         rows = len(elements) if is_upsert else sum(one.file.record_count for one in elements)
-        with convert_outages(self._target.name, SinkUnavailable):
+        with convert_iceberg_outages(self._target.name, SinkUnavailable):
             for _ in range(_TRIES):
                 if self._try_commit(commit_id, elements):
                     return rows

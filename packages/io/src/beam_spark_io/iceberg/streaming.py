@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
 from apache_beam import pvalue
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms.window import TimestampedValue
@@ -15,17 +13,16 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_spark_io.endless_restrictions import EndlessRestrictions
 from beam_spark_io.iceberg.lineage import LineageReader
-from beam_spark_io.iceberg.reading import IcebergSource, read_task
-from beam_spark_io.iceberg.table import TableLoader, convert_outages, load_table
-from beam_spark_io.patience import wait_until_available
+from beam_spark_io.iceberg.outages import convert_iceberg_outages
+from beam_spark_io.iceberg.reading import IcebergFileReader, IcebergSource, ReadIcebergFile
+from beam_spark_io.iceberg.table import TableLoader, load_table
+from beam_spark_io.tables.outages import TableUnavailable, wait_for_table
 from beam_spark_io.tables.reading import ReadTable
 from beam_spark_io.tables.streaming import (
     MOST_VERSIONS,
-    TableUnavailable,
     TableVersion,
     check_poll_seconds,
     emit_versions,
-    log_wait,
 )
 
 
@@ -76,7 +73,7 @@ class ReadStreamFromIceberg(ReadTable):
         self._lineage = LineageReader(table, ignore_removals)
         super().__init__(
             ReadIcebergSnapshots(source, self._lineage, poll_seconds),
-            ReadAddedIcebergFile(source),
+            ReadAddedIcebergFile(source, None),
             source.load_columns,
             columns,
             schema,
@@ -88,7 +85,7 @@ class ReadStreamFromIceberg(ReadTable):
         source, after, lineage = self._source, self._after, self._lineage
         # A bundle finds the position, so all attempts and later servers begin with the same one.
         positions = begin | "First position" >> beam.Map(
-            lambda _: lineage.find_position(load_table(source.name, source.catalog), after)
+            lambda _: find_first_position(source, lineage, after)
         )
         return super().list_files(positions)
 
@@ -130,11 +127,11 @@ class ReadIcebergSnapshots(beam.DoFn):
         return emit_versions(versions, tracker, estimator, self._poll)
 
     def _list_versions(self, start: int) -> Iterator[TableVersion]:
-        with convert_outages(self._source.name, TableUnavailable):
+        with convert_iceberg_outages(self._source.name, TableUnavailable):
             table = self._loader.load()
         schema = table.metadata.current_schema_id
         for snapshot in self._lineage.list_new_snapshots(table, start)[:MOST_VERSIONS]:
-            with convert_outages(self._source.name, TableUnavailable):
+            with convert_iceberg_outages(self._source.name, TableUnavailable):
                 tasks = self._list_added_files(table, snapshot)
             time = Timestamp(micros=snapshot.timestamp_ms * 1000)
             added = [(schema, task) for task in tasks]
@@ -171,37 +168,23 @@ class ReadIcebergSnapshots(beam.DoFn):
         )
 
 
-class ReadAddedIcebergFile(beam.DoFn):
+class ReadAddedIcebergFile(ReadIcebergFile):
     """DoFn that reads the rows that a snapshot has added as a file, also if later snapshots remove some.
-
-    Args:
-        source: the part of the table.
+    Its elements are pairs of the number of the table's schema and a file.
     """
 
-    def __init__(self, source: IcebergSource) -> None:
-        self._source = source
+    def create_reader(self, table: Any, version: int | None) -> IcebergFileReader:
+        """Returns a reader of files with the columns of a schema of the table."""
+        source = self._source
+        columns = source.select_columns(table.schemas()[version])
+        return IcebergFileReader(table, source, source.make_scan(table, None), columns)
 
-    def setup(self) -> None:
-        """Starts without a loaded table."""
-        self._table: Any = None
 
-    def process(self, element: tuple[int, Any]) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of the condition as batches, with the columns of the schema. Waits during an
-        outage without a limit.
-        """
-        opened = partial(self._open, *element)
-        first, others = wait_until_available(opened, TableUnavailable, None, log_wait)
-        if first is not None:
-            yield first
-        yield from others
+def find_first_position(source: IcebergSource, lineage: LineageReader, after: int | None) -> int:
+    """Returns the position after a snapshot, see `LineageReader`. Waits during an outage without a limit."""
 
-    def _open(
-        self, schema: int, task: Any
-    ) -> tuple[pa.RecordBatch | None, Iterator[pa.RecordBatch]]:
-        """Returns the first batch of a file and the others. The library reads the file before the first."""
-        with convert_outages(self._source.name, TableUnavailable):
-            if self._table is None or schema not in self._table.schemas():
-                self._table = load_table(self._source.name, self._source.catalog)
-            columns = self._source.select_columns(self._table.schemas()[schema])
-            batches = read_task(self._table, self._source, columns, task)
-            return next(batches, None), batches
+    def load() -> Any:
+        with convert_iceberg_outages(source.name, TableUnavailable):
+            return load_table(source.name, source.catalog)
+
+    return lineage.find_position(wait_for_table(load, None), after)

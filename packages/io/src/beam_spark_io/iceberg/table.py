@@ -1,12 +1,11 @@
-"""Operations on Iceberg tables for sinks: load a table, read commit marks from snapshots, add
-columns, and convert errors.
+"""Operations on Iceberg tables for sinks: load a table, read commit marks from snapshots, and add
+columns.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -20,11 +19,6 @@ _RECENT_SECONDS = 60.0
 _RUN = "beam.run"
 _COMMIT = "beam.commit"
 _DIGEST = "beam.digest"
-_AWAY = (
-    *("ServiceUnavailableError", "ServerError", "TooManyRequestsError", "CommitFailedException"),
-    *("CommitStateUnknownException", "WaitingForLockException"),
-)
-"""Errors of `pyiceberg` for which a retry with the current table can succeed."""
 
 
 @attrs.frozen
@@ -162,29 +156,3 @@ def check_files(table: Any, name: str, files: Sequence[IcebergFile]) -> None:
             f"the table {name} has another partition spec than when rows were stored. Start a new "
             "job"
         )
-
-
-@contextmanager
-def convert_outages(name: str, outage: type[Exception]) -> Iterator[None]:
-    """Converts errors of the catalog and the storage that can end without a change of the job,
-    within a ``with`` block.
-
-    Raises:
-        outage: The catalog or the storage is unavailable.
-    """
-    try:
-        yield
-    except (FileNotFoundError, PermissionError):
-        raise
-    except Exception as error:
-        if not _is_unavailable(error):
-            raise
-        raise outage(f"the table {name} is unavailable: {error}") from error
-
-
-def _is_unavailable(error: Exception) -> bool:
-    if isinstance(error, OSError):
-        return True
-    names = {kind.__name__ for kind in type(error).__mro__}
-    of_catalog = any(kind.__module__.startswith("sqlalchemy.") for kind in type(error).__mro__)
-    return not names.isdisjoint(_AWAY) or (of_catalog and "OperationalError" in names)

@@ -151,6 +151,9 @@ class KafkaCommitter:
                 }
             )
             (found,) = self._marks.committed([TopicPartition(topic, 0)], _SECONDS)
+            if found.error is not None:
+                # Without this check, the mark would seem to be lost.
+                raise KafkaException(found.error)
         has_mark = found.offset > 0
         digest = bytes.fromhex(found.metadata or "") if has_mark else b""
         self._mark = CommitMark(found.offset, digest) if has_mark else CommitMark()

@@ -28,6 +28,13 @@ class QueueMessage:
     receipt: Any = None
 
 
+class QueueUnavailable(Exception):
+    """Raised if a queue doesn't respond. The read tries again after a pause, and no attempt is counted.
+
+    The text names the queue and the reason.
+    """
+
+
 class QueueConsumer(Protocol):
     """Connection to a queue in one process. The transform calls one method at a time.
 
@@ -43,6 +50,9 @@ class QueueConsumer(Protocol):
 
         Returns:
             An empty sequence if the queue has no message. The call waits for at most about a second.
+
+        Raises:
+            QueueUnavailable: The queue doesn't respond.
         """
 
     def acknowledge(self, messages: Sequence[QueueMessage]) -> None:
@@ -61,4 +71,8 @@ class MessageQueue(Protocol):
     """Description of a queue, which Beam pickles with the pipeline."""
 
     def create_consumer(self) -> QueueConsumer:
-        """Returns a new consumer."""
+        """Returns a new consumer.
+
+        Raises:
+            QueueUnavailable: The queue doesn't respond.
+        """

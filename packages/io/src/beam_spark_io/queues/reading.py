@@ -8,6 +8,7 @@ messages again.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -23,10 +24,18 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from beam_spark_io.endless_restrictions import EndlessRestrictions
-from beam_spark_io.queues.queue import MessageQueue, QueueConsumer, QueueMessage
+from beam_spark_io.queues.queue import (
+    MessageQueue,
+    QueueConsumer,
+    QueueMessage,
+    QueueUnavailable,
+)
 
+_LOGGER = logging.getLogger(__name__)
 _MOST = 1_000
 _POLL = 0.5
+_OUTAGE_PAUSE = 2.0
+"""Seconds before another attempt to read an unavailable queue. Meanwhile, the bundle doesn't use a slot."""
 _BUNDLE_SECONDS = 1.0
 """Seconds after which a bundle stops receiving messages, so that the received messages are soon
 acknowledged.
@@ -134,7 +143,12 @@ class ReadMessages(beam.DoFn):
             if not tracker.try_claim(call):
                 return
             call += 1
-            consumer, messages = self._receive(rest)
+            try:
+                consumer, messages = self._receive(rest)
+            except QueueUnavailable as away:
+                _LOGGER.warning("The read of a queue waits: %s", away)
+                tracker.defer_remainder(Duration.of(_OUTAGE_PAUSE))
+                return
             now = _advance(estimator, self._lateness)
             if not messages:
                 break

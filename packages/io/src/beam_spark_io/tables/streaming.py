@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,13 +9,10 @@ import attrs
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
+from beam_spark_io.tables.outages import TableUnavailable, log_wait
+
 MOST_VERSIONS = 100
 """Maximum number of versions that one bundle lists."""
-_LOGGER = logging.getLogger(__name__)
-
-
-class TableUnavailable(Exception):
-    """Error of a catalog or storage that doesn't answer now. The stream looks again later."""
 
 
 @attrs.frozen
@@ -42,11 +38,6 @@ def check_poll_seconds(poll_seconds: float) -> None:
     """
     if poll_seconds < 0:
         raise ValueError(f"poll_seconds is {poll_seconds}; expected at least 0")
-
-
-def log_wait(away: TableUnavailable, waited: float = 0.0) -> None:
-    """Logs that a stream waits for a table."""
-    _LOGGER.warning("The stream of a table waits: %s", away)
 
 
 def emit_versions(
