@@ -72,16 +72,16 @@ os.environ.setdefault("UV_SYSTEM_CERTS", "true")
 # that need results of others come last.
 IN_CI = (
     *("lint", "layers", "api"),
-    *("plain", "tests", "validates_runner", "pipelines_part", "second_runner", "cluster"),
-    *("clusters_part", "kills", "outages_part", "lanes", "browser", "web", "types", "doors"),
-    *("updates_part", "streams_and_batches_part", "differential_part"),
-    *("go", "docs", "purity", "memory_part", "wordcount"),
+    *("plain", "validates_runner", "pipelines_part", "updates_part", "kills", "differential_part"),
+    *("streams_and_batches_part", "cluster", "doors", "types", "lanes", "clusters_part"),
+    *("second_runner", "browser", "outages_part", "tests", "go", "docs", "purity", "web"),
+    *("memory_part", "wordcount"),
     "capabilities",
 )
 # Sessions that don't need our wheels, so they can run while the wheels are built.
 FIRST = ("environment", "lint", "layers", "api", "tests(architecture)")
 LAST = ("capabilities",)
-# Sessions that mostly wait (less than 0.8 cores). CI runs one of them in parallel with a session that computes.
+# Sessions that mostly wait (less than 0.8 cores). CI runs two of them in parallel with a session that computes.
 WAITING = (
     *("validates_runner", "second_runner", "cluster", "clusters_part", "kills", "outages_part"),
     *("browser", "doors", "streams_and_batches_part", "differential_part", "tests(storage)"),
@@ -92,7 +92,7 @@ nox.options.sessions = ["ci"]
 
 @nox.session(venv_backend="none")
 def ci(session: nox.Session) -> None:
-    """Runs all sessions that must pass, two in parallel: one that computes, and one that mostly waits. ``-- SESSION ...`` selects sessions."""
+    """Runs all sessions that must pass, three in parallel: one that computes, and two that mostly wait. ``-- SESSION ...`` selects sessions."""
     tests = [f"tests({suite})" for suite in reversed(SUITES)]
     names = [one for name in IN_CI for one in (tests if name == "tests" else [name])]
     chosen = [name for name in session.posargs or names if name not in (*FIRST, *LAST)]

@@ -310,7 +310,8 @@ def run_python(session: nox.Session, *arguments: str, **environment: str) -> Non
     environment.setdefault("PYTHONPATH", "")
     environment |= {
         "HYPOTHESIS_STORAGE_DIRECTORY": str(KEPT / "hypothesis"),
-        "SPARK_SUBMIT_OPTS": f"-Dderby.stream.error.file={KEPT / 'derby.log'}",
+        # Java's optimizing compiler costs more than it saves in a short test.
+        "SPARK_SUBMIT_OPTS": f"-XX:TieredStopAtLevel=1 -Dderby.stream.error.file={KEPT / 'derby.log'}",
     }
     python = "python"
     # Never write the bytecode of tests into the source tree.

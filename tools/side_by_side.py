@@ -1,7 +1,7 @@
 """Runs sessions of nox in parallel: ``python3 tools/side_by_side.py [--waiting NAME,...] SESSION ...``.
 
-Many sessions mostly wait, so sequential sessions leave cores idle. One thread runs the sessions
-that mostly wait, and another thread runs the sessions that mostly compute. The output of a session
+Many sessions mostly wait, so few parallel sessions leave cores idle. One thread runs the sessions
+that mostly compute, and the other threads run the sessions that mostly wait. The output of a session
 is printed when the session ends. All sessions run, even if a session fails. At the end, the failed
 tests of each failed session run once more, without other sessions in parallel. The last lines name
 the failed sessions, and the tests that failed only once.
@@ -140,7 +140,7 @@ class SessionQueue:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs all sessions; returns 1 if a session fails."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--at-once", type=int, default=2, help="how many run side by side")
+    parser.add_argument("--at-once", type=int, default=3, help="how many run side by side")
     parser.add_argument("--waiting", default="", help="sessions that mostly wait: NAME,NAME,...")
     parser.add_argument("sessions", nargs="+")
     options = parser.parse_args(arguments)
@@ -154,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     queue = SessionQueue(options.sessions, options.waiting.split(","))
 
     def run_sessions(number: int) -> list[EndedSession]:
-        return [run_session(name, environment) for name in queue.take_names(waiting=number == 0)]
+        return [run_session(name, environment) for name in queue.take_names(waiting=number > 0)]
 
     with ThreadPoolExecutor(options.at_once) as threads:
         ended = [one for part in threads.map(run_sessions, range(options.at_once)) for one in part]
