@@ -116,11 +116,17 @@ def make_pair(message: KafkaMessage) -> tuple[bytes, int]:
 
 
 def build_kafka_stream(
-    pipeline: beam.Pipeline, broker: str, source: str, target: str, control: tuple[str, Path]
+    pipeline: beam.Pipeline,
+    broker: str,
+    source: str,
+    target: str,
+    control: tuple[str, Path],
+    inserted: int = 0,
 ) -> None:
     """Builds the stream, with a control that sends the same records carelessly to another topic.
 
-    The name of the source is the consumer group that gets the offsets.
+    The name of the source is the consumer group that gets the offsets. Updates can insert stateless
+    steps between the stateful step and the sink, which are one stage.
     """
     config = {"bootstrap.servers": broker}
     records = (
@@ -129,6 +135,8 @@ def build_kafka_stream(
         | beam.Map(make_pair).with_output_types(tuple[bytes, int])
         | beam.ParDo(CountByKey())
     )
+    for number in range(inserted):
+        records = records | f"Inserted {number}" >> beam.Map(lambda record: record)
     _ = records | WriteToKafka(config, target, shards=2)
     topic, died = control
     _ = records | beam.ParDo(SendCarelessly(broker, topic, died))

@@ -36,6 +36,7 @@ from waiting import wait_until
 pytestmark = pytest.mark.timeout(1500)
 _RECORDS = 2000
 """Number of records between two kills."""
+_UPDATES = 4
 _BURST = 20_000
 _SECONDS = 240
 _OUTAGE = 12.0
@@ -109,6 +110,32 @@ def test_kafka_records_arrive_once_with_exact_state_after_killed_processes_and_b
         (number % KEYS, number // KEYS) for number in range(total)
     }
     assert len(sent) > len(set(sent))
+
+
+def test_kafka_stream_that_is_updated_writes_each_record_once(
+    broker: KafkaBroker, temporary: Path, tmp_path: Path
+) -> None:
+    source, target = create_topic(broker, "source"), create_topic(broker, "target")
+    (tmp_path / "died").touch()
+    control, total = (create_topic(broker, "careless"), tmp_path / "died"), 0
+    with lives(temporary, tmp_path / "state", "--without-spark") as running:
+        pipelines = Pipelines(running.address, "embedded", ())
+        for number in range(_UPDATES + 1):
+            flags = ("--update", f"--beam_spark_update_quiet={number % 2}s") if number else ()
+            pipeline = pipelines.new("--streaming", "--job_name=copies", *flags)
+            build_kafka_stream(pipeline, broker.address, source, target, control, number % 2)
+            job = pipelines.job(pipeline)
+            job.wait_for(JobState.RUNNING)
+            send_numbers(broker, source, range(total, total + _RECORDS))
+            total += _RECORDS
+        wait_until(lambda: len(read_records(broker, target)) >= total, _SECONDS, "all records came")
+        drain(running.address, job.job_id)
+    found = [tuple(map(int, one.value.split())) for one in read_records(broker, target)]
+    print(f"SINK {json.dumps({'sink': 'kafka, updated', 'records': total, 'found': len(found)})}")
+    assert sorted(number for number, _ in found) == list(range(total))
+    assert {(number % KEYS, index) for number, index in found} == {
+        (number % KEYS, number // KEYS) for number in range(total)
+    }
 
 
 def test_stream_waits_for_brokers_and_reads_new_partitions(

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "kills"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import edited
+import sunk_streams
 from crash_points import points
 from jobs import pickle_by_value
 from round_fixtures import temporary
@@ -28,4 +29,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _send_along() -> None:
-    pickle_by_value(edited.__name__)
+    for module in (edited, sunk_streams):
+        pickle_by_value(module.__name__)
