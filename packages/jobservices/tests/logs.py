@@ -6,16 +6,19 @@ import secrets
 
 import attrs
 from beam_runner_model.errors import Unavailable
-from beam_runner_storage.durable.logged import LogFailed
+from beam_runner_storage.durable.logged import LogFailed, LogUnavailable
 
 
 @attrs.define(eq=False)
 class MemoryLog:
-    """A `TransactionLog` in memory. After `failure` is set, it accepts no further transaction."""
+    """A `TransactionLog` in memory. After `failure` is set, it accepts no further transaction. While
+    `outage` is set, transactions wait in the queue.
+    """
 
     base: bytes | None = None
     transactions: list = attrs.field(factory=list)
     failure: str = ""
+    outage: str = ""
     copies: int = 0
     each: int = 1000
     """Number of transactions after which a snapshot is due."""
@@ -42,6 +45,9 @@ class MemoryLog:
     def wait_until_durable(self, seconds=None):
         if self.failure:
             raise LogFailed(self.failure)
+        if self.outage:
+            assert seconds is not None, "the wait has no limit"
+            raise LogUnavailable("the state store", self.outage)
         self.durable = len(self.transactions)
 
 

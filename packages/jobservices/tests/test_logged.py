@@ -89,6 +89,20 @@ def test_server_with_failing_job_log_refuses_new_jobs_and_continues(log, tmp_pat
         assert found == kept("a")
 
 
+def test_job_is_refused_and_not_started_later_if_its_log_is_unavailable(log, tmp_path):
+    with closing(JobFile(tmp_path / "1", log)) as file:
+        file.add_job(kept("a"))
+        log.outage = "connection refused"
+        text = "can't be recorded: the state store is unavailable: connection refused"
+        with pytest.raises(Unavailable, match=text):
+            file.add_job(kept("b"))
+        log.outage = ""
+        file.add_job(kept("c"))
+    with closing(JobFile(tmp_path / "2", log)) as again:
+        assert again.jobs == (kept("a"), kept("c"))
+        assert again.damage == ()
+
+
 def test_damaged_log_of_jobs_is_left_unchanged(log, tmp_path):
     with closing(JobFile(tmp_path / "1", log)) as file:
         file.add_job(kept("a"))

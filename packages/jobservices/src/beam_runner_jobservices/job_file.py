@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,12 @@ from beam_runner_storage.durable.databases import (
     open_database,
 )
 from beam_runner_storage.durable.folders import STATE, lock_folder
-from beam_runner_storage.durable.logged import LogFailed, TransactionLog, start_logging
+from beam_runner_storage.durable.logged import (
+    LogFailed,
+    LogUnavailable,
+    TransactionLog,
+    start_logging,
+)
 from beam_runner_storage.durable.seals import Change, DatabaseSeal
 
 from beam_runner_jobservices.archive import Archive, pack_archive, unpack_archive
@@ -40,6 +46,7 @@ from beam_runner_jobservices.job_tables import (
     USER,
     compute_job_checksum,
     decode_artifacts,
+    delete_rows,
     encode_artifacts,
     put_content,
     put_messages,
@@ -48,6 +55,7 @@ from beam_runner_jobservices.job_tables import (
     read_content,
     read_entries,
     read_note,
+    remove_job,
     replace_by_archive,
     update_seal,
 )
@@ -59,6 +67,8 @@ _LOGGER = logging.getLogger(__name__)
 
 FILE = "jobs.sqlite"
 LOCK = "jobs.lock"
+_RECORD_SECONDS = 30.0
+"""Maximum time for which a submission waits for the log. Beam's client waits for 60 s."""
 
 _USED = b"used\n"
 """Content of the lock file after a list of jobs was created. If the list doesn't exist anymore,
@@ -163,7 +173,7 @@ class JobFile:
         )
         with begin_transaction(connection):
             for job_id in reasons:
-                _delete_job(connection, job_id)
+                delete_rows(connection, job_id)
         found = connection.execute("SELECT item FROM jobs").fetchall()
         self._seals.renew_seal(connection, (item for (item,) in found))
         return tuple(jobs)
@@ -253,8 +263,9 @@ class JobFile:
             update_seal(connection, change, spec.job_id)
 
         try:
-            self._commits.commit_durably(write_rows)
-        except LogFailed as error:
+            undo = partial(remove_job, job_id=spec.job_id)
+            self._commits.commit_in_time(write_rows, undo, _RECORD_SECONDS)
+        except (LogFailed, LogUnavailable) as error:
             raise Unavailable(
                 f"Can't start the job, because it can't be recorded: {error}"
             ) from error
@@ -358,15 +369,8 @@ class JobFile:
             ) from error
 
     def delete_job(self, job_id: str) -> None:
-
-        def write_rows(connection: sqlite3.Connection, change: Change) -> None:
-            row = connection.execute("SELECT item FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
-            if row is not None:
-                _delete_job(connection, job_id)
-                change(row[0], None)
-
         with self._log_write_errors():
-            self._commits.commit_durably(write_rows)
+            self._commits.commit_durably(partial(remove_job, job_id=job_id))
 
     def stop_retries(self) -> None:
         """Stops all waits for a full or unavailable disk, because the server is stopping."""
@@ -393,8 +397,3 @@ class JobFile:
             _LOGGER.exception(
                 "Can't write %s; after a restart, the server won't know this change", self._path
             )
-
-
-def _delete_job(connection: sqlite3.Connection, job_id: str) -> None:
-    for table in ("jobs", "contents", "history", "notes"):
-        connection.execute(f"DELETE FROM {table} WHERE job_id = ?", (job_id,))

@@ -118,6 +118,20 @@ def update_seal(connection: sqlite3.Connection, change: Change, job_id: str) -> 
     change(None if before == NO_JOB else before, after)
 
 
+def remove_job(connection: sqlite3.Connection, change: Change, job_id: str) -> None:
+    """Deletes a job, and removes the job's checksum from the seal; does nothing for an unknown job."""
+    row = connection.execute("SELECT item FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
+    if row is not None:
+        delete_rows(connection, job_id)
+        change(row[0], None)
+
+
+def delete_rows(connection: sqlite3.Connection, job_id: str) -> None:
+    """Deletes all rows of a job, and doesn't change the seal."""
+    for table in ("jobs", "contents", "history", "notes"):
+        connection.execute(f"DELETE FROM {table} WHERE job_id = ?", (job_id,))
+
+
 def put_content(connection: sqlite3.Connection, job_id: str, content: bytes) -> None:
     """Stores the pipeline of a job that begins, or the archive of a job that ends."""
     connection.execute(

@@ -9,12 +9,13 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
 from beam_runner_storage.durable.databases import begin_transaction, is_unavailable_error
-from beam_runner_storage.durable.logged import LoggedConnection
+from beam_runner_storage.durable.logged import LoggedConnection, LogUnavailable
 from beam_runner_storage.durable.seals import Change, DatabaseSeal
 
 _Result = TypeVar("_Result")
@@ -96,9 +97,32 @@ class GroupCommitter:
                 `write`, whose changes are rolled back.
             LogFailed: The log doesn't accept the transaction.
         """
+        return self._commit_within(write, None)
+
+    def commit_in_time(self, write: Write[None], undo: Write[None], seconds: float) -> None:
+        """Writes as `commit_durably` does. Runs `undo` if the log's store is unavailable for longer than
+        a time limit.
+
+        The log still stores the changes of `write` later, followed by the changes of `undo`.
+
+        Args:
+            undo: function that reverts the changes of `write`.
+
+        Raises:
+            LogUnavailable: The changes are undone.
+            sqlite3.Error, OSError, LogFailed: See `commit_durably`.
+        """
+        try:
+            self._commit_within(write, seconds)
+        except LogUnavailable:
+            with suppress(LogUnavailable):
+                self._commit_within(undo, 0.0)
+            raise
+
+    def _commit_within(self, write: Write[_Result], seconds: float | None) -> _Result:
         result = self._queue_write(_PendingWrite(write, durable=True))
         if isinstance(self._connection, LoggedConnection):
-            self._connection.wait_until_durable()
+            self._connection.wait_until_durable(seconds)
         return result
 
     def commit_without_sync(self, write: Write[_Result]) -> _Result:
