@@ -279,6 +279,7 @@ def kills_long(session: nox.Session) -> None:
         "crash_points",
         "callbacks",
         "zombies",
+        "ended_threads",
         "random_kills",
         "kills_of_a_drain",
         "kills_of_spark_streams",

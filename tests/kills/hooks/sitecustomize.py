@@ -27,6 +27,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from ended_threads import patch_threads
+
 _FOLDER = os.environ.get("BEAM_KILL_POINTS", "")
 _ZOMBIE_SECONDS = 5.0
 _REPLY_SECONDS = 0.2
@@ -230,6 +232,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "beam_runner_driver.job.switch": patch_switch,
     "beam_runner_server.job_plans": patch_job_plans,
     "beam_runner_server.updates": patch_updates,
+    "beam_runner_model.threads": lambda module: patch_threads(module, _FOLDER),
     "beam_runner_storage.journal.journal": patch_journal,
     "beam_runner_storage.journal.store": patch_store,
 }
