@@ -28,6 +28,7 @@ from beam_runner_model.savepoints import Savepoint
 from beam_runner_model.successions import Succession
 from beam_runner_planner.file_steps import find_file_steps
 from beam_runner_planner.ignored_options import describe_ignored_options
+from beam_runner_planner.regrouped_windows import describe_regrouped_windows
 from beam_runner_runtime.bundles.preflight import BundleRequirements
 from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.identity import make_identity
@@ -189,9 +190,10 @@ class PlacedJobExecutor:
             ledger.watch = WatermarkChecker()
         if files.spec.durable:
             sync_folder(files.folder.parent)
-        unused = "" if job.resumed else describe_ignored_options(job)
-        if unused:
-            reporter.message(Importance.WARNING, unused)
+        if not job.resumed:
+            for text in (describe_ignored_options(job), describe_regrouped_windows(job.pipeline)):
+                if text:
+                    reporter.message(Importance.WARNING, text)
         paths = {a.sha256: a.path for artifacts in job.artifacts.values() for a in artifacts}
         steps = find_file_steps(job.pipeline)
         if not client_folder:
