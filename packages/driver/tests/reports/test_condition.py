@@ -39,11 +39,11 @@ class Watch:
         self.condition = JobMonitor(rig.plan, self.reporter, self.processes)
         self.start = rig.coordinator.moved
 
-    def look(self, seconds: float) -> list[str]:
+    def look(self, seconds: float, *, asked: bool = False) -> list[str]:
         """Checks the job this number of seconds after its start, and returns the log messages."""
         before = len(self.reporter.messages)
         with patch.object(module.time, "monotonic", lambda: self.start + seconds):
-            self.condition.check_job(self.rig.ledger, self.rig.coordinator)
+            self.condition.check_job(self.rig.ledger, self.rig.coordinator, asked=asked)
         new = self.reporter.messages[before:]
         assert all(importance is not Importance.ERROR for importance, _, _ in new)
         return [text for _, text, _ in new]
@@ -73,6 +73,15 @@ def test_job_condition_returns_metrics_of_running_job(tmp_path: Path) -> None:
     assert values(infos, "commit_lag")["see"] == 0
     names = {info.labels["PTRANSFORM"] for info in infos if "STAGE" in info.labels}
     assert names == {"the read step", "the see step"}
+
+
+def test_job_condition_collects_waits_at_first_request(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    watch = Watch(rig)
+    watch.look(1)
+    assert watch.condition.waits == ()
+    watch.look(1.1, asked=True)
+    assert WaitKind.BUNDLES in [wait.kind for wait in watch.condition.waits]
 
 
 def test_job_condition_lists_transforms_and_bundles_of_stages(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 import attrs
-from beam_runner_model.observation import BundlePlace, StackFrame, ThreadStack
+from beam_runner_model.observation import BundlePlace, Execution, StackFrame, ThreadStack
+from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import (
     BundleProgressed,
@@ -74,6 +75,43 @@ def test_job_observations_are_collected_on_request(tmp_path: Path) -> None:
     later = module.time.monotonic() + ASKED_SECONDS + 1
     with patch.object(module.time, "monotonic", lambda: later):
         assert not observing.has_recent_request
+
+
+def test_job_observations_of_first_request_are_taken_after_it(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    observing = JobSnapshots(rig.plan, tuple, str)
+    rig.open_lanes()
+    observing.take_snapshot(rig.coordinator, (), 0.0)
+    rig.run()
+    ended = threading.Event()
+
+    def run_rounds() -> None:
+        while not ended.wait(0.01):
+            if observing.has_recent_request:
+                observing.take_snapshot(rig.coordinator, (), 0.0)
+
+    thread = threading.Thread(target=run_rounds, daemon=True)
+    assert observing.get_latest_execution().bundles
+    later = module.time.monotonic() + 2
+    with observing.renew(), patch.object(module.time, "monotonic", lambda: later):
+        thread.start()
+        assert observing.get_latest_execution().bundles == ()
+    ended.set()
+    thread.join(10)
+
+
+def test_job_observations_of_blocked_thread_are_answered_within_limit(tmp_path: Path) -> None:
+    rig = rig_of(tmp_path)
+    observing = JobSnapshots(rig.plan, tuple, str)
+    wait = Wait(WaitKind.NEIGHBOUR, neighbour="the disk")
+    with patch.object(module, "_RENEWAL_SECONDS", 0.05), observing.renew():
+        assert observing.get_latest_execution() == Execution()
+        observing.publish_wait_reason(wait)
+    with patch.object(module, "_RENEWAL_SECONDS", 600.0):
+        with observing.renew():
+            assert observing.get_latest_execution().waits == (wait,)
+        observing.publish_wait_reason(None)
+        assert observing.get_latest_execution().waits == ()
 
 
 def test_observed_stacks_come_from_responding_processes(tmp_path: Path) -> None:

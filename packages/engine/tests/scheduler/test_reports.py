@@ -9,9 +9,15 @@ from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_engine.scheduler.commands import FailJob
 from beam_runner_engine.scheduler.events import BundleDone, Drain, Output, Residual, Start
-from beam_runner_engine.scheduler.reports import StageReport
+from beam_runner_engine.scheduler.reports import StageReport, count_queued_elements
 from beam_runner_engine.scheduler.scheduler import Scheduler
-from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageKind, StageSpec
+from beam_runner_engine.scheduler.specs import (
+    GraphSpec,
+    Limits,
+    SideInputSpec,
+    StageKind,
+    StageSpec,
+)
 
 from .samples import data
 
@@ -90,3 +96,20 @@ def test_stage_report_counts_the_backlog() -> None:
         open_bundles=1,
         complete=False,
     )
+
+
+def test_queued_elements_wait_for_bundle_or_side_input() -> None:
+    graph = GraphSpec(
+        (
+            StageSpec("slow", ("root",), ("side",)),
+            StageSpec("join", ("main",), side_inputs=(SideInputSpec("rates", "side"),)),
+            StageSpec("keyed", ("main",), kind=StageKind.STATEFUL),
+        ),
+        ("root", "main"),
+    )
+    scheduler = Scheduler(graph)
+    roots = (Output("root", data("r")), *(Output("main", data(n, 1, 0)) for n in "ab"))
+    scheduler.handle_event(Start(roots=roots))
+    queued = {s.spec.name: count_queued_elements(s) for s in scheduler.state.stages}
+    taken = sum(len(one.inputs) for one in scheduler.open_bundles if one.stage == "keyed")
+    assert queued == {"slow": 0, "join": 2, "keyed": 2 - taken}

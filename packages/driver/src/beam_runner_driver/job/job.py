@@ -244,7 +244,8 @@ class RunningJob:
             self._wait_for_start_permission()
             self._life.apply_cause(ShutdownEvent.BEGUN)
             self._reporter.state(JobState.RUNNING)
-            self._run_rounds()
+            with self._observing.renew():
+                self._run_rounds()
         except JournalFenced as fenced:
             # Another server owns the job now, so don't report the job's end or remove its files.
             _LOGGER.warning(
@@ -332,9 +333,7 @@ class RunningJob:
         return late or self._coordinator.is_suspended
 
     def _enforce_cancel(self) -> None:
-        """Cancels all tasks through the placement (the system that runs worker processes) if a
-        cancelled job doesn't end in time.
-        """
+        """Cancels all tasks of the job's placement if a cancelled job doesn't end in time."""
         if self._cancelled_at is None or self._ledger.end is not None:
             return
         if time.monotonic() > self._cancelled_at + LIMITS.cancel_seconds:

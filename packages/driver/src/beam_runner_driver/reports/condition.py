@@ -6,6 +6,8 @@ failures.
 | ``beam_spark:stage:input_watermark:v1`` | ms | input watermark of the stage |
 | ``beam_spark:stage:output_watermark:v1`` | ms | output watermark of the stage |
 | ``beam_spark:stage:backlog_bytes:v1`` | bytes | data that waits for the stage and isn't in a bundle |
+| ``beam_spark:stage:pending_bytes:v1`` | bytes | data that waits for the stage, also the unprocessed part of open bundles |
+| ``beam_spark:stage:pending_elements:v1`` | elements | elements of this data |
 | ``beam_spark:stage:open_bundles:v1`` | bundles | bundles of the stage that run or wait for a lane |
 | ``beam_spark:stage:paused_bundles:v1`` | bundles | bundles that wait for their next attempt after a failure |
 | ``beam_spark:stage:commit_lag:v1`` | ms | age of the oldest uncommitted bundle |
@@ -56,7 +58,8 @@ from beam_runner_driver.reports.failure_reports import (
     OutageMessages,
     QuarantineMessages,
 )
-from beam_runner_driver.reports.stage_history import StageHistory
+from beam_runner_driver.reports.pending_input import PendingInput, measure_pending_input
+from beam_runner_driver.reports.stage_history import POINT_SECONDS, StageHistory
 from beam_runner_driver.reports.waiting import (
     find_job_waits,
     is_waiting_for_clock,
@@ -80,6 +83,7 @@ class _JobSnapshot:
         time: processing time of the check (ms); 0 before the first check.
         stages: report of each stage.
         opened: creation time (ms) of the oldest uncommitted bundle, by stage.
+        pending: unprocessed input, by stage; measured less often than the rest without a client.
         tallies: counts of committed, failed, retried and interrupted bundles, by stage.
         sections: number of finished section attempts, by stage.
         broken_loops: number of failed loops inside tasks.
@@ -88,6 +92,7 @@ class _JobSnapshot:
     time: int = 0
     stages: tuple[StageReport, ...] = ()
     opened: Mapping[str, int] = attrs.field(factory=dict)
+    pending: Mapping[str, PendingInput] = attrs.field(factory=dict)
     tallies: Mapping[str, Tally] = attrs.field(factory=dict)
     sections: Mapping[str, int] = attrs.field(factory=dict)
     broken_loops: int = 0
@@ -127,6 +132,8 @@ class JobMonitor:
         self._seen = _JobSnapshot()
         self.history = StageHistory()
         self._looked = 0.0
+        self._measured = float("-inf")
+        self._was_asked = False
         self._pause = STILL_SECONDS
         self._has_warned = False
         self._failures = FailureMessages(plan)
@@ -160,20 +167,23 @@ class JobMonitor:
         self, ledger: JobLedger, coordinator: JobCoordinator, *, asked: bool = False
     ) -> None:
         """Updates the metrics, and reports stalls and failures. Does nothing if the last check was
-        less than `LIMITS.condition_look_seconds` ago.
+        less than `LIMITS.condition_look_seconds` ago, except at the first request of a client.
 
         Args:
             asked: whether a client observes the job, so that wait reasons must be collected.
         """
         moment = time.monotonic()
-        if moment < self._looked + LIMITS.condition_look_seconds and ledger.end is None:
+        # The first check after a client's request is due at once, because the request waits for it.
+        is_early = moment < self._looked + LIMITS.condition_look_seconds
+        if is_early and ledger.end is None and asked <= self._was_asked:
             return
-        self._looked = moment
+        self._looked, self._was_asked = moment, asked
         now = coordinator.clock.now()
         first = not self._seen.time
         self._seen = attrs.evolve(
             self._take_snapshot(ledger, now),
             tallies=dict(ledger.tallies),
+            pending=self._measure_pending_input(ledger, coordinator, moment, asked=asked),
             sections=dict(coordinator.sections.begun),
             broken_loops=coordinator.broken_loops,
         )
@@ -190,7 +200,10 @@ class JobMonitor:
             ):
                 self._reporter.message(Importance.WARNING, text)
         self.history.record_stages(
-            time.time(), self._seen.stages or ledger.report_stages(), ledger.tallies
+            time.time(),
+            self._seen.stages or ledger.report_stages(),
+            ledger.tallies,
+            self._seen.pending,
         )
         silent = self._processes.find_silent_processes()
         still = moment - coordinator.moved
@@ -223,13 +236,26 @@ class JobMonitor:
             {} if self._plan.sets_clock else ledger.list_oldest_opening_times(),
         )
 
+    def _measure_pending_input(
+        self, ledger: JobLedger, coordinator: JobCoordinator, moment: float, *, asked: bool
+    ) -> Mapping[str, PendingInput]:
+        if ledger.end is not None:
+            return {}
+        if not asked and moment < self._measured + POINT_SECONDS / 2:
+            return self._seen.pending
+        self._measured = moment
+        return measure_pending_input(ledger, coordinator.lanes.list_busy_lanes())
+
     def _list_stage_metrics(self, report: StageReport, seen: _JobSnapshot) -> Iterator[MetricCell]:
         lag = max(0, seen.time - seen.opened.get(report.stage, seen.time))
         labels = self._make_labels(report.stage)
+        pending = seen.pending.get(report.stage, PendingInput())
         for name, value in (
             ("input_watermark", report.input_watermark),
             ("output_watermark", report.output_watermark),
             ("backlog_bytes", report.waiting_bytes),
+            ("pending_bytes", pending.size),
+            ("pending_elements", pending.elements),
             ("open_bundles", report.open_bundles),
             ("paused_bundles", report.paused),
             ("commit_lag", lag),

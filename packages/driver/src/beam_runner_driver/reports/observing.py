@@ -1,11 +1,12 @@
 """Observation of a running job by clients: running bundles, and stacks of worker threads.
 
-After a client's request, the job's thread takes a snapshot in its next round. Without requests, the
-thread takes no snapshots.
+After a client's request, the job's thread takes a snapshot in its next round, and the first request
+after a pause waits for it. Without requests, the thread takes no snapshots.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +35,12 @@ ASKED_SECONDS = 10.0
 requests are likely.
 """
 _STACKS_SECONDS = 3.0
+_STALE_SECONDS = 1.0
+"""Age of a snapshot from which a request waits for the next snapshot."""
+_RENEWAL_SECONDS = 2.0
+"""Maximum time for which a request waits. A round of the job's thread is far shorter, unless the
+thread is blocked.
+"""
 
 
 class JobSnapshots:
@@ -53,6 +60,9 @@ class JobSnapshots:
         self._interface = interface
         self._asked = float("-inf")
         self._seen = Execution()
+        self._seen_at = float("-inf")
+        self._renewed = threading.Condition()
+        self._is_renewing = False
         self._is_kept = False
         self._answered = threading.Condition()
         self._request = 0
@@ -67,10 +77,31 @@ class JobSnapshots:
         """Records the time of a client's request, after which the job's thread takes snapshots."""
         self._asked = time.monotonic()
 
+    @contextlib.contextmanager
+    def renew(self) -> Iterator[None]:
+        """Returns a context manager: within it, the job's thread takes a snapshot in each round after
+        a request, so that requests can wait for the snapshot.
+        """
+        self._is_renewing = True
+        try:
+            yield
+        finally:
+            with self._renewed:
+                self._is_renewing = False
+                self._renewed.notify_all()
+
     def get_latest_execution(self) -> Execution:
-        """Returns the activity of the job at the latest snapshot."""
+        """Returns the current activity of the job. If the latest snapshot is old, waits up to 2 s
+        for the next one, so that even a client's first request gets the truth.
+        """
         self.record_request()
-        return self._seen
+        with self._renewed:
+            self._renewed.wait_for(self._is_current, _RENEWAL_SECONDS)
+            return self._seen
+
+    def _is_current(self) -> bool:
+        is_recent = time.monotonic() < self._seen_at + _STALE_SECONDS
+        return is_recent or self._is_kept or not self._is_renewing
 
     def take_snapshot(
         self, coordinator: JobCoordinator, waits: tuple[Wait, ...], still: float
@@ -106,21 +137,28 @@ class JobSnapshots:
         found += self._observe_sections(coordinator.sections, now)
         found.sort(key=lambda one: -one.seconds)
         clock = coordinator.clock.now()
-        self._seen = Execution(
-            tuple(found),
-            describe_failed_bundles(coordinator.ledger, self._plan, clock),
-            waits,
-            round(still, 1),
-            clock,
-            self._interface(),
+        self._publish(
+            Execution(
+                tuple(found),
+                describe_failed_bundles(coordinator.ledger, self._plan, clock),
+                waits,
+                round(still, 1),
+                clock,
+                self._interface(),
+            )
         )
+
+    def _publish(self, seen: Execution) -> None:
+        with self._renewed:
+            self._seen, self._seen_at = seen, time.monotonic()
+            self._renewed.notify_all()
 
     def publish_wait_reason(self, wait: Wait | None) -> None:
         """Adds the reason for which the job's thread is blocked to the latest snapshot. None removes the reason."""
         waits = () if wait is None else (wait,)
         if waits or self._is_kept:
-            self._seen = attrs.evolve(self._seen, waits=waits)
-        self._is_kept = bool(waits)
+            self._is_kept = bool(waits)
+            self._publish(attrs.evolve(self._seen, waits=waits))
 
     def _observe_sections(self, sections: SectionRunner, now: float) -> Iterator[ObservedBundle]:
         for section in sections.list_running():

@@ -14,6 +14,7 @@ from beam_runner_engine.scheduler.reports import StageReport
 from beam_runner_model.observation import StageSeries
 
 from beam_runner_driver.ledger.journal_codec import Tally
+from beam_runner_driver.reports.pending_input import PendingInput
 
 POINT_SECONDS = 10.0
 _POINTS = 360
@@ -39,9 +40,15 @@ class StageHistory:
         self._next_point = 0.0
 
     def record_stages(
-        self, now: float, reports: Iterable[StageReport], tallies: Mapping[str, Tally]
+        self,
+        now: float,
+        reports: Iterable[StageReport],
+        tallies: Mapping[str, Tally],
+        pending: Mapping[str, PendingInput],
     ) -> None:
-        """Records the progress of the stages at wall-clock time `now` (seconds)."""
+        """Records the progress of the stages, with their unprocessed input, at wall-clock time `now`
+        (seconds).
+        """
         is_due = now >= self._next_point
         if is_due:
             self._next_point = now + POINT_SECONDS
@@ -59,9 +66,8 @@ class StageHistory:
             if is_due:
                 points = self._points.setdefault(stage, deque(maxlen=_POINTS))
                 mark = report.output_watermark
-                points.append(
-                    (round(now, 1), mark, report.waiting_bytes, report.open_bundles, committed)
-                )
+                size = pending.get(stage, PendingInput()).size
+                points.append((round(now, 1), mark, size, report.open_bundles, committed))
 
     def make_series(self) -> tuple[StageSeries, ...]:
         """Returns the time series of all stages, oldest point first."""

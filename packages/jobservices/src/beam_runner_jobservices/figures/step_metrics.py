@@ -52,9 +52,12 @@ class StageFigures:
 
     Attributes:
         steps: the ids of the pipeline's steps in the stage.
+        backlog_bytes: the size of the input that is in no bundle.
         paused: the number of failed bundles that wait for their next attempt.
         quarantined: the number of elements, groups and timers that went to quarantine.
         waits: the reasons for which the stage waits, except waits for a free worker.
+        pending_bytes: the size of the unprocessed input, also in open bundles.
+        pending_elements: the number of elements of the unprocessed input.
     """
 
     id: str
@@ -75,6 +78,13 @@ class StageFigures:
     waits: tuple[Wait, ...] = ()
     paused: int | None = None
     quarantined: int | None = None
+    pending_bytes: int | None = None
+    pending_elements: int | None = None
+
+    @property
+    def waiting_bytes(self) -> int | None:
+        """The size of the unprocessed input, or of the part that the runner reports."""
+        return self.backlog_bytes if self.pending_bytes is None else self.pending_bytes
 
     @property
     def is_finished(self) -> bool:
@@ -222,6 +232,8 @@ def _make_stage_figures(
         waits=tuple(one for one in waits if one.stage == key and one.kind in _HELD_UP),
         paused=_convert_to_int(values.get("paused_bundles")),
         quarantined=_convert_to_int(values.get("quarantined")),
+        pending_bytes=_convert_to_int(values.get("pending_bytes")),
+        pending_elements=_convert_to_int(values.get("pending_elements")),
     )
 
 

@@ -97,7 +97,7 @@ def _convert_to_json_values(described: _JobDescription) -> dict[str, Any]:
                 "open_bundles": one.open_bundles,
                 "committed_bundles": one.committed,
                 "failed_attempts": one.failed,
-                "backlog_bytes": one.backlog_bytes,
+                "backlog_bytes": one.waiting_bytes,
                 "output_watermark_ms": one.output_watermark,
             }
             for one in figures.stages
@@ -199,7 +199,7 @@ def _build_stage_table(described: _JobDescription) -> Iterator[str]:
             "finished" if described.is_finished(one) else format_exact_number(one.open_bundles),
             format_exact_number(one.committed),
             format_exact_number(one.failed),
-            format_size(one.backlog_bytes),
+            format_size(one.waiting_bytes),
             format_watermark(one.output_watermark, now),
         )
         for one in described.figures.stages

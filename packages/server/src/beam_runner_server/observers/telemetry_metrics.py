@@ -21,7 +21,7 @@ are exported, too.
 """
 
 _STAGE_GAUGES = {
-    "backlog": ("By", "Data that waits for the stage and is in no bundle.", "backlog_bytes"),
+    "backlog": ("By", "Data that waits for the stage, also in open bundles.", "waiting_bytes"),
     "open_bundles": ("{bundle}", "Running and waiting bundles.", "open_bundles"),
     "paused_bundles": ("{bundle}", "Failed bundles that wait for a retry.", "paused"),
     "commit_lag": ("ms", "Age of the oldest open bundle.", "commit_lag"),
