@@ -6,12 +6,13 @@ import re
 
 import pytest
 from beam_runner_model.jobs import JobMetrics, JobState
+from beam_runner_model.times import MAX_TIMESTAMP
 from starlette.testclient import TestClient
 
 from ..conftest import Observed, Server, add_step, count, stage, user, word_count
 
 SAMPLE = re.compile(
-    r'[a-z_]+\{[a-z]+="(?:[^"\\\n]|\\[\\"n])*"(?:,[a-z]+="(?:[^"\\\n]|\\[\\"n])*")*\} \d+'
+    r'[a-z_]+\{[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\[\\"n])*")*\} \d+(?:\.\d+)?'
 )
 
 
@@ -57,7 +58,12 @@ def test_prometheus_endpoint_returns_metrics_of_running_jobs(
     job, ended = server.submit(pipeline), server.submit()
     given = (
         count("odd", 7),
-        stage("s", "Count", "backlog_bytes", 9),
+        stage("s", "Count", "backlog_bytes", 0),
+        stage("s", "Count", "pending_bytes", 9),
+        stage("s", "Count", "pending_elements", 88_000),
+        stage("s", "Count", "commit_lag", 1_500),
+        stage("s", "Count", "input_watermark", MAX_TIMESTAMP),
+        stage("s", "Count", "output_watermark", 1_700_000_000_500),
         stage("s", "Count", "dropped_values", 4),
         stage("s", "Count", "quarantined", 2),
     )
@@ -67,10 +73,16 @@ def test_prometheus_endpoint_returns_metrics_of_running_jobs(
     told = [line for line in lines if not line.startswith("#")]
     assert all(map(SAMPLE.fullmatch, told))
     assert 'beam_jobs{state="running"} 1' in told and 'beam_jobs{state="done"} 1' in told
-    assert f'beam_step_elements_total{{job="{job.id}",step="a \\"b\\"\\n\\\\c"}} 7' in told
-    assert f'beam_stage_backlog_bytes{{job="{job.id}",stage="s"}} 9' in told
-    assert f'beam_stage_dropped_values_total{{job="{job.id}",stage="s"}} 4' in told
-    assert f'beam_stage_quarantined_elements_total{{job="{job.id}",stage="s"}} 2' in told
+    assert f'beam_step_elements_total{{job_id="{job.id}",step="a \\"b\\"\\n\\\\c"}} 7' in told
+    assert f'beam_stage_backlog_bytes{{job_id="{job.id}",stage="s"}} 9' in told
+    assert f'beam_stage_backlog_elements{{job_id="{job.id}",stage="s"}} 88000' in told
+    assert f'beam_stage_commit_lag_seconds{{job_id="{job.id}",stage="s"}} 1.5' in told
+    marks = [line for line in told if "_watermark_" in line]
+    labels = f'{{job_id="{job.id}",stage="s"}}'
+    assert marks == [f"beam_stage_output_watermark_timestamp_seconds{labels} 1700000000.5"]
+    assert not any("_ms" in line or 'step="Read"' in line for line in lines)
+    assert f'beam_stage_dropped_values_total{{job_id="{job.id}",stage="s"}} 4' in told
+    assert f'beam_stage_quarantined_elements_total{{job_id="{job.id}",stage="s"}} 2' in told
     assert not any(ended.id in line for line in told)
     kinds = dict(line.split()[2:] for line in lines if line.startswith("# TYPE"))
     assert {name for name in kinds if name.endswith("_total")} == {

@@ -18,7 +18,7 @@ from waiting import eventually
 
 from beam_runner_web.causes.facts import CauseKind
 
-from ..conftest import Observed, Server, bundle, causes, kinds, stage
+from ..conftest import Observed, Server, bundle, causes, kinds, stage, waits
 
 
 @pytest.fixture
@@ -33,23 +33,41 @@ END = Wait(WaitKind.END_OF_INPUT, "w", ("Write",))
 
 
 @pytest.mark.parametrize(
-    ("waits", "before", "after"),
+    ("found", "before", "after"),
     [
         ((BUNDLES,), WaitKind.BUNDLES, None),
         ((SILENT, BUNDLES), WaitKind.PROCESS, WaitKind.PROCESS),
-        ((END, BUNDLES), WaitKind.END_OF_INPUT, WaitKind.END_OF_INPUT),
+        ((END, BUNDLES), WaitKind.END_OF_INPUT, None),
     ],
 )
 def test_causes_of_stalled_job_are_only_its_waits(
-    web: TestClient, job: Any, waits: Any, before: WaitKind, after: WaitKind | None
+    web: TestClient, job: Any, found: Any, before: WaitKind, after: WaitKind | None
 ) -> None:
-    job.runs = Execution(waits=waits, still=10.0)
+    job.runs = Execution(waits=found, still=10.0)
     assert eventually(lambda: kinds(web, job) == ["well", before] or kinds(web, job) == [before])
     stands = "The job has committed nothing for 10 s" in causes(web, job)[0][1]
     assert stands == (before is not WaitKind.PROCESS)
-    job.runs = Execution((bundle(7, 23.0, 21.5),), waits=waits, still=10.0)
+    job.runs = Execution((bundle(7, 23.0, 21.5),), waits=found, still=10.0)
     wanted = [CauseKind.STANDING_BUNDLE, *([after] if after else [])]
     assert eventually(lambda: kinds(web, job) == wanted), kinds(web, job)
+
+
+def test_silent_process_of_stage_with_little_input_is_never_reported_as_healthy(
+    web: TestClient, job: Any
+) -> None:
+    job.given = JobMetrics((stage("s", "Count", "backlog_bytes", 0),))
+    job.runs = Execution(waits=(waits("s", "Count", "Read"), SILENT), still=10.0)
+    told = causes(web, job)
+    assert told[0][0] == "WARN"
+    assert "has not responded" in told[0][1]
+    assert CauseKind.WELL not in kinds(web, job)
+
+
+def test_stalled_job_is_reported_although_small_steps_wait(web: TestClient, job: Any) -> None:
+    job.given = JobMetrics((stage("w", "Write", "backlog_bytes", 9),))
+    job.runs = Execution(waits=(waits("w", "Write", "Count"), BUNDLES), still=40.0)
+    assert kinds(web, job) == [WaitKind.BUNDLES, WaitKind.SIDE_INPUT]
+    assert causes(web, job)[0][1].startswith("The job has committed nothing for 40 s")
 
 
 def test_causes_of_progressing_job_omit_temporary_waits(web: TestClient, job: Any) -> None:

@@ -354,3 +354,19 @@ def test_step_panel_shows_samples_as_text(server: Server, web: TestClient) -> No
     page = web.get(f"/jobs/{job.id}?step=t3").text
     assert "2 sampled elements" in page
     assert "b&#39;&lt;b&gt;&#39;" in page and "<b>&#39;" not in page
+
+
+def test_pages_count_waiting_elements_of_open_bundles(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    job.given = JobMetrics(
+        (
+            stage("s", "Count", "backlog_bytes", 0),
+            stage("s", "Count", "pending_bytes", 1_200_000),
+            stage("s", "Count", "pending_elements", 88_000),
+            stage("s", "Count", "open_bundles", 88),
+        )
+    )
+    assert "1.2 MB in 88.0 k elements" in web.get(f"/jobs/{job.id}/stages").text
+    page = web.get(f"/jobs/{job.id}?step=t3").text
+    assert "<dt>Waiting</dt><dd>1.2 MB in 88.0 k elements</dd>" in page
+    assert "88.0 k waiting</text>" in page

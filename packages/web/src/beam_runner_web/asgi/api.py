@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import enum
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
-from beam_runner_model.jobs import JobState
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -17,6 +15,8 @@ from beam_runner_web.html.job_list import read_job_lines
 from beam_runner_web.html.job_view import JobView
 from beam_runner_web.html.logs import LogFilter, read_all_lines
 from beam_runner_web.html.pages import PageContents
+
+from .prometheus import render_prometheus_metrics
 
 
 class ScriptApi:
@@ -71,16 +71,9 @@ class ScriptApi:
 
     def _export_metrics(self, request: Request) -> Response:
         lines = read_job_lines(self._pages.watches.client)
-        counts = Counter(line.state for line in lines)
-        text = [
-            "# HELP beam_jobs Number of jobs on the server, by state.",
-            "# TYPE beam_jobs gauge",
-            *(f'beam_jobs{{state="{s.name.lower()}"}} {counts[s]}' for s in JobState),
-        ]
         running = [line.id for line in lines if not line.state.is_terminal]
         views = [self._pages.view_job(job_id) for job_id in running]
-        text += _format_prometheus_metrics(views)
-        return PlainTextResponse("\n".join(text) + "\n")
+        return PlainTextResponse(render_prometheus_metrics((line.state for line in lines), views))
 
 
 def summarize_job(view: JobView) -> dict[str, Any]:
@@ -159,60 +152,3 @@ def convert_to_json_values(value: Any) -> Any:
 def _make_json_response(value: Any, status: int = 200) -> Response:
     text = json.dumps(value, ensure_ascii=True, default=str)
     return Response(text, status, media_type="application/json")
-
-
-_OF_STAGES = (
-    (
-        "backlog_bytes",
-        "gauge",
-        "Size of the stage's waiting input that is in no bundle.",
-        "backlog_bytes",
-    ),
-    (
-        "open_bundles",
-        "gauge",
-        "Number of the stage's bundles that run or wait.",
-        "open_bundles",
-    ),
-    ("paused_bundles", "gauge", "Number of failed bundles that wait for a retry.", "paused"),
-    ("input_watermark_ms", "gauge", "Input watermark of the stage.", "input_watermark"),
-    ("output_watermark_ms", "gauge", "Output watermark of the stage.", "output_watermark"),
-    ("commit_lag_ms", "gauge", "Age of the oldest uncommitted bundle.", "commit_lag"),
-    ("bundles_total", "counter", "Number of the stage's committed bundles.", "committed"),
-    ("retried_bundles_total", "counter", "Number of retries of bundles.", "retried"),
-    ("dropped_values_total", "counter", "Number of values that were dropped as late.", "dropped"),
-    (
-        "quarantined_elements_total",
-        "counter",
-        "Number of elements that always fail and went to quarantine.",
-        "quarantined",
-    ),
-)
-
-
-def _format_prometheus_metrics(views: Iterable[JobView]) -> Iterator[str]:
-    """Returns metrics of jobs in Prometheus' text format."""
-    found = list(views)
-    yield "# HELP beam_step_elements_total Number of elements that the step emitted."
-    yield "# TYPE beam_step_elements_total counter"
-    for view in found:
-        for key, figures in view.figures.steps.items():
-            if figures.elements_out is not None:
-                labels = _format_labels(job=view.id, step=view.tree.steps[key].name)
-                yield f"beam_step_elements_total{labels} {figures.elements_out}"
-    for name, kind, text, field in _OF_STAGES:
-        yield f"# HELP beam_stage_{name} {text}"
-        yield f"# TYPE beam_stage_{name} {kind}"
-        for view in found:
-            for stage in view.figures.stages:
-                value = getattr(stage, field)
-                if value is not None:
-                    yield f"beam_stage_{name}{_format_labels(job=view.id, stage=stage.id)} {value}"
-
-
-def _format_labels(**labels: str) -> str:
-    shown = ",".join(
-        f'{name}="' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-        for name, value in labels.items()
-    )
-    return f"{{{shown}}}"

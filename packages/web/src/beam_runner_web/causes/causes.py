@@ -159,9 +159,9 @@ def _find_growing_backlogs(facts: JobFacts) -> Iterator[Cause]:
     )
     if then is None:
         return
-    before = {stage.id: stage.backlog_bytes or 0 for stage in then.figures.stages}
+    before = {stage.id: stage.waiting_bytes or 0 for stage in then.figures.stages}
     for stage in snapshot.figures.stages:
-        now = stage.backlog_bytes or 0
+        now = stage.waiting_bytes or 0
         if stage.id in before and now > 2 * before[stage.id] > 0 and now > 1_000_000:
             yield Cause(
                 CauseKind.BACKLOG,

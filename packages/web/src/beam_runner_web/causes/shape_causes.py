@@ -25,7 +25,7 @@ def _find_idle_sources(facts: JobFacts) -> Iterator[Cause]:
     stages = snapshot.figures.stages
     if snapshot.state is not JobState.RUNNING or not stages or not snapshot.samples:
         return
-    if any(stage.waits or stage.backlog_bytes for stage in stages):
+    if any(stage.waits or stage.waiting_bytes for stage in stages):
         return
     if snapshot.execution and any(map(is_bundle_stalled, snapshot.execution.bundles)):
         return

@@ -49,6 +49,10 @@ def _are_bundles_reported(facts: JobFacts, execution: Execution, wait: Wait) -> 
     )
 
 
+def _are_stalled_bundles_reported(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
+    return any(map(is_bundle_stalled, execution.bundles))
+
+
 def _are_failures_reported(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
     return bool(execution.failed)
 
@@ -82,14 +86,17 @@ _TABLE: Mapping[WaitKind, _WaitRule] = {
     WaitKind.TASKS: _WaitRule(at_once=False, is_told=_are_bundles_reported, page="now"),
     WaitKind.BUNDLES: _WaitRule(at_once=False, is_told=_are_bundles_reported),
     WaitKind.RETRY: _WaitRule(at_once=False, is_told=_are_failures_reported),
-    WaitKind.END_OF_INPUT: _WaitRule(at_once=False),
-    WaitKind.END_OF_SECTION_INPUT: _WaitRule(at_once=False),
+    WaitKind.END_OF_INPUT: _WaitRule(at_once=False, is_told=_are_stalled_bundles_reported),
+    WaitKind.END_OF_SECTION_INPUT: _WaitRule(at_once=False, is_told=_are_stalled_bundles_reported),
     WaitKind.RESUMPTION: _WaitRule(at_once=False, is_told=_is_always_covered),
     WaitKind.TIMER: _WaitRule(at_once=False, is_told=_is_always_covered),
     WaitKind.WATERMARK: _WaitRule(at_once=False, is_told=_is_always_covered),
     WaitKind.UPSTREAM: _WaitRule(at_once=False, is_told=_is_always_covered),
     WaitKind.OTHER: _WaitRule(at_once=False),
 }
+
+_WAITS_FOR_DATA = (WaitKind.SIDE_INPUT, WaitKind.HOLD)
+"""The waits that are minor for a step with little input. A silent process is a problem for any step."""
 
 
 def find_job_waits(facts: JobFacts) -> Iterator[Cause]:
@@ -108,14 +115,18 @@ def find_stage_waits(facts: JobFacts) -> Iterator[Cause]:
         return
     news = _select_unexplained_waits(facts, execution)
     at_once = [wait for wait in news if _TABLE[wait.kind].at_once]
-    causes = [_make_wait_cause(facts, execution, one) for one in at_once if one.stage]
-    yield from {cause.text: cause for cause in causes}.values()
-    if news and not at_once and execution.still:
-        said = render_waits(news, now=execution.now)
+    causes = [(one, _make_wait_cause(facts, execution, one)) for one in at_once]
+    yield from {cause.text: cause for wait, cause in causes if wait.stage}.values()
+    # A step with little input can wait for the same reason as the rest of the job. Therefore, such
+    # a note doesn't explain why the job stands still.
+    is_explained = any(cause.weight <= CauseSeverity.WARN for _, cause in causes)
+    others = [wait for wait in news if wait not in at_once]
+    if others and execution.still and not is_explained:
+        said = render_waits(others, now=execution.now)
         text = f"The job has committed nothing for {format_duration(execution.still)}: {said}"
-        row = _TABLE[news[0].kind]
+        row = _TABLE[others[0].kind]
         yield Cause(
-            news[0].kind, CauseSeverity.WARN, truncate_to_line(text, _LONGEST), row.page or "logs"
+            others[0].kind, CauseSeverity.WARN, truncate_to_line(text, _LONGEST), row.page or "logs"
         )
 
 
@@ -152,7 +163,8 @@ def _choose_severity(wait: Wait, stage: StageFigures | None) -> CauseSeverity:
     if wait.kind is WaitKind.NEIGHBOUR:
         return choose_outage_severity(wait.seconds)
     # A step with almost no input so far possibly only waits for a free worker.
-    return CauseSeverity.NOTE if wait.stage and _has_little_input(stage) else CauseSeverity.WARN
+    is_minor = wait.kind in _WAITS_FOR_DATA and _has_little_input(stage)
+    return CauseSeverity.NOTE if is_minor else CauseSeverity.WARN
 
 
 def choose_outage_severity(seconds: float) -> CauseSeverity:
@@ -163,7 +175,7 @@ def choose_outage_severity(seconds: float) -> CauseSeverity:
 
 
 def _has_little_input(stage: StageFigures | None) -> bool:
-    backlog = None if stage is None else stage.backlog_bytes
+    backlog = None if stage is None else stage.waiting_bytes
     return backlog is not None and backlog < _LITTLE_BYTES
 
 

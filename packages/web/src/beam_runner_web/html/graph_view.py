@@ -136,7 +136,9 @@ def _format_metric_lines(job: JobView, row: StepRow) -> tuple[str, ...]:
         if mark is not None and not is_min_timestamp(mark) and not is_max_timestamp(mark):
             waiting.append(format_watermark(mark, job.snapshot.taken))
         if row.waiting:
-            waiting.append(f"{format_size(row.waiting)} waiting")
+            many = row.waiting_elements
+            amount = format_count(many) if many else format_size(row.waiting)
+            waiting.append(f"{amount} waiting")
         lines += _wrap_metric_texts(waiting)
     return tuple(line for line in lines if line)
 

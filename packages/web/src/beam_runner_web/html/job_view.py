@@ -35,6 +35,7 @@ class StepRow:
         rate: the number of output elements per second.
         stage: of the stages that run the step, the one with the latest watermark.
         waiting: the number of bytes that wait for the step.
+        waiting_elements: the number of elements that wait for the step.
     """
 
     step: StepNode
@@ -43,6 +44,7 @@ class StepRow:
     rate: float | None
     stage: StageFigures | None
     waiting: int | None = None
+    waiting_elements: int | None = None
     open: bool = False
 
 
@@ -126,16 +128,18 @@ class JobView:
         return found
 
     @cached_property
-    def waiting(self) -> Mapping[str, int]:
-        """Number of waiting bytes for each step: input of the stages that begin with the step or a
-        part of the step.
+    def waiting(self) -> Mapping[str, tuple[int, int]]:
+        """Number of waiting bytes and elements for each step: input of the stages that begin with
+        the step or a part of the step.
         """
-        found: dict[str, int] = {}
+        found: dict[str, tuple[int, int]] = {}
         for stage in self.figures.stages:
             for key in (
                 (stage.steps[0], *self.tree.list_ancestors(stage.steps[0])) if stage.steps else ()
             ):
-                found[key] = found.get(key, 0) + (stage.backlog_bytes or 0)
+                size, elements = found.get(key, (0, 0))
+                size += stage.waiting_bytes or 0
+                found[key] = (size, elements + (stage.pending_elements or 0))
         return found
 
     def view(self, opened: Sequence[str] | None) -> GraphView:
@@ -152,8 +156,8 @@ class JobView:
             figures,
             self.snapshot.rate(count_output_elements(key)),
             self.stages_by_step.get(key),
-            self.waiting.get(key),
-            key in opened,
+            *self.waiting.get(key, (None, None)),
+            open=key in opened,
         )
 
     def rows(self, seen: GraphView, sort: str = "") -> list[StepRow]:

@@ -94,6 +94,6 @@ def get_stage_state(stage: StageFigures) -> StepState:
     """Returns the state of an unfinished stage."""
     if stage.open_bundles:
         return StepState.RUNNING
-    if stage.backlog_bytes or stage.waits or stage.paused:
+    if stage.waiting_bytes or stage.waits or stage.paused:
         return StepState.WAITING
     return StepState.DONE if is_max_timestamp(stage.output_watermark) else StepState.IDLE

@@ -103,7 +103,7 @@ def iterate_series_points(snapshot: JobSnapshot, stage_id: str) -> Iterator[Seri
                 yield (
                     sample.time,
                     one.output_watermark,
-                    one.backlog_bytes or 0,
+                    one.waiting_bytes or 0,
                     one.open_bundles or 0,
                     one.committed or 0,
                 )
