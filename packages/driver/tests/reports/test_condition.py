@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from unittest.mock import patch
 
+import attrs
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.coders.coder_impl import create_InputStream
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
+from beam_runner_engine.scheduler.pending_input import measure_pending_input
 from beam_runner_jobservices.metric_values import decode_metric_value
 from beam_runner_model.bundles import ResidualElement
 from beam_runner_model.jobs import Importance, MetricCell
@@ -21,7 +23,7 @@ from beam_runner_runtime.channel.messages import BundleProgressed, WorkerHello
 from fake_processes import FakeProcesses
 from rig import Rig
 from servers import Reporter
-from small_jobs import rig_of
+from small_jobs import VALUES, rig_of, running
 from small_plans import encoded
 
 from beam_runner_driver.lanes.processes import SilentProcess
@@ -253,3 +255,31 @@ def test_job_condition_names_unresponsive_process_with_its_step(tmp_path: Path) 
     (wait, *_) = watch.condition.waits
     assert (wait.pid, wait.steps, wait.seconds) == (8, (), 20)
     assert render_record(wait) in text
+
+
+def test_job_condition_counts_unprocessed_input_of_open_bundles(tmp_path: Path) -> None:
+    rig, _, order = running(tmp_path)
+    watch = Watch(rig)
+    watch.look(1)
+    (lane,) = rig.coordinator.lanes.list_busy_lanes()
+    assert lane.link is not None
+    attempt = Attempt.of_bundle(order.bundle)
+    found = []
+    for now, fraction in ((2, 0.0), (3, 0.5)):
+        rig.coordinator.handle_message(lane.link, BundleProgressed(attempt, fraction, 7, ()))
+        watch.look(now, asked=True)
+        infos = watch.condition.list_metrics()
+        assert values(infos, "backlog_bytes")["see"] == 0
+        found.append([values(infos, f"pending_{unit}")["see"] for unit in ("elements", "bytes")])
+    (all_elements, all_bytes), (elements, size) = found
+    assert (all_elements, elements) == (len(VALUES), len(VALUES) / 2)
+    assert 0 < size < all_bytes
+
+
+def test_pending_input_of_split_bundle_counts_its_elements_once(tmp_path: Path) -> None:
+    rig, _, _ = running(tmp_path)
+    (record,) = rig.ledger.scheduler_state.bundles.values()
+    (work,) = record.work
+    half = attrs.evolve(work.data, facts=attrs.evolve(work.data.facts, count=2))
+    record.work = [attrs.evolve(work, data=half)]
+    assert measure_pending_input(rig.ledger.scheduler_state, {})["see"].elements == 2

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+from beam_runner_engine.scheduler.pending_input import PendingInput
 from beam_runner_engine.scheduler.reports import StageReport
 
 from beam_runner_driver.ledger.journal_codec import Tally
-from beam_runner_driver.reports.pending_input import PendingInput
 from beam_runner_driver.reports.stage_history import POINT_SECONDS, StageHistory
 
 

@@ -9,7 +9,8 @@ from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_engine.scheduler.commands import FailJob
 from beam_runner_engine.scheduler.events import BundleDone, Drain, Output, Residual, Start
-from beam_runner_engine.scheduler.reports import StageReport, count_queued_elements
+from beam_runner_engine.scheduler.pending_input import measure_pending_input
+from beam_runner_engine.scheduler.reports import StageReport
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
     GraphSpec,
@@ -98,7 +99,7 @@ def test_stage_report_counts_the_backlog() -> None:
     )
 
 
-def test_queued_elements_wait_for_bundle_or_side_input() -> None:
+def test_pending_input_waits_for_bundle_or_side_input() -> None:
     graph = GraphSpec(
         (
             StageSpec("slow", ("root",), ("side",)),
@@ -110,6 +111,10 @@ def test_queued_elements_wait_for_bundle_or_side_input() -> None:
     scheduler = Scheduler(graph)
     roots = (Output("root", data("r")), *(Output("main", data(n, 1, 0)) for n in "ab"))
     scheduler.handle_event(Start(roots=roots))
-    queued = {s.spec.name: count_queued_elements(s) for s in scheduler.state.stages}
-    taken = sum(len(one.inputs) for one in scheduler.open_bundles if one.stage == "keyed")
-    assert queued == {"slow": 0, "join": 2, "keyed": 2 - taken}
+    pending = measure_pending_input(scheduler.state, {})
+    assert {name: one.elements for name, one in pending.items()} == {
+        "slow": 1,
+        "join": 2,
+        "keyed": 2,
+    }
+    assert pending["keyed"].size == 20

@@ -149,6 +149,8 @@ class Execution:
             progress or waits only for a processing time.
         now: the processing time of the job (ms since the Unix epoch).
         interface: the URL of the cluster's web interface; empty if the cluster has none.
+        slots: the number of bundles of the job that can use a core at once; 0 if unknown.
+        busy_slots: the number of slots that run a bundle or task of the job.
     """
 
     bundles: tuple[ObservedBundle, ...] = ()
@@ -157,6 +159,8 @@ class Execution:
     still: float = 0.0
     now: int = 0
     interface: str = ""
+    slots: int = 0
+    busy_slots: int = 0
 
 
 SeriesPoint: TypeAlias = tuple[float, int, int, int, int]

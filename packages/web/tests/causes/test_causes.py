@@ -21,9 +21,9 @@ from waiting import eventually
 
 from beam_runner_web.causes.causes import find_causes
 from beam_runner_web.causes.facts import CauseSeverity, JobFacts
+from beam_runner_web.watch.snapshots import JobSnapshot, MetricSample
 from beam_runner_web.watch.stalled_stacks import StalledStacks, find_bundle_thread
 from beam_runner_web.watch.threads import WorkerThread
-from beam_runner_web.watch.watching import JobSnapshot, MetricSample
 
 from ..conftest import (
     Observed,

@@ -14,7 +14,7 @@ from beam_runner_model.jobs import JobInfo, JobMetrics, JobState, MetricCell, St
 
 from beam_runner_web.causes.causes import find_causes
 from beam_runner_web.causes.facts import Cause, CauseKind, CauseSeverity, JobFacts
-from beam_runner_web.watch.watching import JobSnapshot, MetricSample
+from beam_runner_web.watch.snapshots import JobSnapshot, MetricSample
 
 from ..conftest import add_step, count, stage, wall
 

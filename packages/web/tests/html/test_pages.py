@@ -98,7 +98,7 @@ def test_job_list_shows_names_given_by_users(server: Server, web: TestClient) ->
     server.submit(name="first")
     server.submit(name="second").reporter.state(JobState.FAILED, "no")
     page = web.get("/").text
-    assert page.index("second") < page.index("first")
+    assert page.index("first") < page.index("second"), "running jobs come first"
     assert "second" not in web.get("/?state=running").text
     failed = web.get("/?state=failed").text
     assert ">second<" in failed and ">first<" not in failed

@@ -103,6 +103,11 @@ class LaneDispatcher:
         starting = any(lane.is_starting for lane in self._lanes.values())
         return len(self._waiting) + self._loop_waits if starting else 0
 
+    @property
+    def core_count(self) -> int:
+        """Number of bundles of the job that can use a core at once."""
+        return self._parallelism.cores
+
     def set_core_count(self, cores: int, most: int) -> None:
         """Sets the number of cores and the maximum number of lanes. Surplus lanes stay until they are idle."""
         self._parallelism = attrs.evolve(self._parallelism, cores=cores, most=most)
@@ -197,11 +202,7 @@ class LaneDispatcher:
         return self.handle_process_exit(link)
 
     def handle_lane_end(self, number: int) -> LostWork:
-        """Handles the end of a lane, on request or after too many failures, and returns the lost
-        work.
-
-        The call can come before the server notices the loss of the process.
-        """
+        """Handles the end of a lane, which can come before the loss of its process. Returns the lost work."""
         self.alive.discard(number)
         self._slots.count_ended_slot(number)
         lane = self._lanes.pop(number, None)
@@ -306,9 +307,7 @@ class LaneDispatcher:
         return [Attempt.of_bundle(bundle) for bundle in running]
 
     def record_failed_yield(self, attempt: Attempt) -> None:
-        """Handles a source bundle that couldn't split to give up its lane. The server asks again
-        after another time slice.
-        """
+        """Handles a source bundle that can't split yet. The server asks again after a time slice."""
         for lane in self._lanes.values():
             if lane.runs_attempt(attempt):
                 lane.giving_way = False

@@ -182,14 +182,10 @@ class JobLedger:
         detail = self._scheduler.get_failure_detail(bundle.number)
         return detail if isinstance(detail, FailedStep) else None
 
-    def list_uncommitted_bundles(self) -> tuple[Bundle, ...]:
-        """Returns the bundles that run, wait for a lane, or wait for their next attempt."""
-        return (*self._open.values(), *self._scheduler.paused_bundles)
-
     def list_oldest_opening_times(self) -> dict[str, int]:
         """Returns the processing time (ms) at which the oldest open or paused bundle of each stage was opened."""
         oldest: dict[str, int] = {}
-        for bundle in self.list_uncommitted_bundles():
+        for bundle in (*self._open.values(), *self._scheduler.paused_bundles):
             for stage in list_stage_ids(bundle):
                 oldest[stage] = min(
                     bundle.processing_time, oldest.get(stage, bundle.processing_time)

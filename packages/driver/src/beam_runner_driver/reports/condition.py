@@ -37,6 +37,7 @@ from typing import Protocol
 
 import attrs
 from beam_runner_engine.scheduler.commands import FailJob
+from beam_runner_engine.scheduler.pending_input import PendingInput, measure_pending_input
 from beam_runner_engine.scheduler.reports import StageReport
 from beam_runner_model.jobs import Importance, MetricCell
 from beam_runner_model.lengths import encode_count
@@ -58,7 +59,6 @@ from beam_runner_driver.reports.failure_reports import (
     OutageMessages,
     QuarantineMessages,
 )
-from beam_runner_driver.reports.pending_input import PendingInput, measure_pending_input
 from beam_runner_driver.reports.stage_history import POINT_SECONDS, StageHistory
 from beam_runner_driver.reports.waiting import (
     find_job_waits,
@@ -214,18 +214,18 @@ class JobMonitor:
             is_idle = still < STILL_SECONDS or is_waiting_for_clock(ledger, waits)
             self.still = 0.0 if is_idle else still
         if tells and self.still:
-            text = (
-                f"nothing has been committed for {still:.0f} s: {render_waits(self.waits, now=now)}"
-            )
-            # Beam's clients show warnings by default. Therefore, only one message per stall is a
-            # warning.
-            warns = still >= WARNING_SECONDS and not self._has_warned
-            self._has_warned = self._has_warned or warns
-            self._reporter.message(Importance.WARNING if warns else Importance.BASIC, text)
+            self._report_stall(still, now)
         if still < STILL_SECONDS:
             self._pause, self._has_warned = STILL_SECONDS, False
         elif tells:
             self._pause = 2 * still
+
+    def _report_stall(self, still: float, now: int) -> None:
+        text = f"nothing has been committed for {still:.0f} s: {render_waits(self.waits, now=now)}"
+        # Beam's clients show warnings by default. Therefore, only one message per stall is a warning.
+        warns = still >= WARNING_SECONDS and not self._has_warned
+        self._has_warned = self._has_warned or warns
+        self._reporter.message(Importance.WARNING if warns else Importance.BASIC, text)
 
     def _take_snapshot(self, ledger: JobLedger, now: int) -> _JobSnapshot:
         if ledger.end is not None:
@@ -244,7 +244,9 @@ class JobMonitor:
         if not asked and moment < self._measured + POINT_SECONDS / 2:
             return self._seen.pending
         self._measured = moment
-        return measure_pending_input(ledger, coordinator.lanes.list_busy_lanes())
+        lanes = coordinator.lanes.list_busy_lanes()
+        fractions = {one.running.number: one.fraction for one in lanes if one.running is not None}
+        return measure_pending_input(ledger.scheduler_state, fractions)
 
     def _list_stage_metrics(self, report: StageReport, seen: _JobSnapshot) -> Iterator[MetricCell]:
         lag = max(0, seen.time - seen.opened.get(report.stage, seen.time))

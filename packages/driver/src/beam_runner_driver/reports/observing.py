@@ -145,6 +145,7 @@ class JobSnapshots:
                 round(still, 1),
                 clock,
                 self._interface(),
+                *_count_slots(coordinator),
             )
         )
 
@@ -198,6 +199,14 @@ class JobSnapshots:
             if stacks.request == self._request:
                 self._stacks[link] = stacks.threads
                 self._answered.notify_all()
+
+
+def _count_slots(coordinator: JobCoordinator) -> tuple[int, int]:
+    """Returns the number of slots that a job can use at once, and the number of slots that it uses."""
+    lanes = sum(not lane.is_starting for lane in coordinator.lanes.list_busy_lanes())
+    has_sections = any(coordinator.sections.list_running())
+    tasks = coordinator.sections.tasks.running if has_sections else 0
+    return coordinator.lanes.core_count, lanes + tasks
 
 
 def _locate_user_code(lane: Lane, *, embedded: bool) -> BundlePlace:

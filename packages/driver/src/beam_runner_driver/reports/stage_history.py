@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 import attrs
+from beam_runner_engine.scheduler.pending_input import PendingInput
 from beam_runner_engine.scheduler.reports import StageReport
 from beam_runner_model.observation import StageSeries
 
 from beam_runner_driver.ledger.journal_codec import Tally
-from beam_runner_driver.reports.pending_input import PendingInput
 
 POINT_SECONDS = 10.0
 _POINTS = 360

@@ -89,23 +89,6 @@ def report_stage(stage: StageState) -> StageReport:
     )
 
 
-def count_queued_elements(stage: StageState) -> int:
-    """Returns the number of elements of a stage's work that is in no bundle, at a cost linear in the
-    pieces of work. Residuals that wait for a processing time don't count.
-    """
-    queued = [
-        work for shard in stage.shards.values() for works in shard.ready.values() for work in works
-    ]
-    # Work that waits for several windows of side inputs is in several lists.
-    blocked = {
-        work.number: work
-        for side in stage.sides
-        for waiting in side.waiting.values()
-        for _, work in waiting
-    }
-    return sum(work.data.facts.count for work in (*queued, *blocked.values()))
-
-
 def list_retries(records: Iterable[BundleRecord]) -> tuple[RetryReport, ...]:
     """Returns a report about each bundle with failed attempts."""
     return tuple(

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import attrs
 
 from beam_spark_executor.client.displays import Display
-from beam_spark_executor.client.estimates import ProgressEstimates, describe_estimates
 from beam_spark_executor.client.following import JobAddress
 
 if TYPE_CHECKING:
     from beam_runner_jobservices.client import JobClient
+    from beam_runner_jobservices.figures.estimates import ProgressEstimates
     from beam_runner_jobservices.figures.step_metrics import JobFigures
+    from beam_runner_jobservices.figures.step_tree import StepTree
+    from beam_runner_model.observation import Execution
 
 _TICK_SECONDS = 0.5
 _PHASE_SECONDS = 2.0
@@ -135,7 +137,7 @@ class JobProgress:
         text = f"job {address.job_id} is {self._state} after {seconds:.1f} s"
         is_done = self._state in ("DONE", "DRAINED")
         with contextlib.suppress(JobApiError), JobClient(address.endpoint, _CALL_SECONDS) as client:
-            figures = _read_figures(client, address)
+            figures = _EstimatedJob().read_figures(client, address)
             text = f"{text}: {JobCounts.from_figures(figures, is_done=is_done)}"
         self._display.write_line(text)
 
@@ -177,47 +179,72 @@ class JobProgress:
         seconds = time.monotonic() - self._began
         text = f"{self._state or 'STARTING'}, {seconds:.0f} s"
         try:
-            figures = _read_figures(client, address)
+            figures = estimated.read_figures(client, address)
             counts = JobCounts.from_figures(figures)
             still = last.describe_standstill(client, address, counts)
-            text = f"{text}: {counts}{still or estimated.describe(client, address, figures)}"
+            progress = still or estimated.describe(client, address, figures, self._state)
+            text = f"{text}: {counts}{progress}"
         except JobApiError:
             text = f"{text}: the server doesn't respond"
         self._display.set_status(text)
 
 
-def _read_figures(client: JobClient, address: JobAddress) -> JobFigures:
-    from beam_runner_jobservices.description import PipelineDescription
-    from beam_runner_jobservices.figures.step_metrics import compute_figures
-    from beam_runner_jobservices.figures.step_tree import StepTree
-
-    metrics = client.metrics(address.job_id)
-    return compute_figures(metrics, StepTree(PipelineDescription((), {}, {}, {})))
-
-
 @attrs.define
 class _EstimatedJob:
-    """Job for which rate and remaining time are estimated. ``is_bounded`` is None until the job's pipeline is known."""
+    """Job whose progress is estimated. The tree is empty until the server returns the job's pipeline."""
 
-    estimates: ProgressEstimates = attrs.field(factory=ProgressEstimates)
-    is_bounded: bool | None = None
+    tree: StepTree = attrs.field(factory=lambda: _make_empty_tree())
+    estimates: ProgressEstimates = attrs.field(factory=lambda: _make_estimates())
+    began: float = attrs.field(factory=time.monotonic)
 
-    def describe(self, client: JobClient, address: JobAddress, figures: JobFigures) -> str:
-        """Returns a text with the rate and the remaining time of a job; leaves out unknown values."""
+    def read_figures(self, client: JobClient, address: JobAddress) -> JobFigures:
+        """Returns the current metrics of the job."""
         from beam_runner_jobservices.errors import JobApiError
+        from beam_runner_jobservices.figures.step_metrics import compute_figures
         from beam_runner_jobservices.figures.step_tree import StepTree
         from beam_runner_jobservices.wire.descriptions import describe_pipeline
 
-        self.estimates.record_sample(sum(figures.counts.values()), figures.stages)
-        left = None
+        if not self.tree.steps:
+            with contextlib.suppress(JobApiError):
+                self.tree = StepTree(describe_pipeline(client.pipeline(address.job_id)))
+        return compute_figures(client.metrics(address.job_id), self.tree)
+
+    def describe(
+        self, client: JobClient, address: JobAddress, figures: JobFigures, state: str
+    ) -> str:
+        """Returns the progress of the job as the page of the job shows it; leaves out unknown values."""
+        from beam_runner_jobservices.figures.progress_texts import describe_progress
+        from beam_runner_model.jobs import JobState
+
+        self.estimates.record_sample(figures, self.tree)
+        progress = self.estimates.estimate_progress(
+            figures,
+            self.tree,
+            self._find_execution(client, address),
+            seconds=time.monotonic() - self.began,
+        )
+        parts = describe_progress(progress, JobState.__members__.get(state, JobState.RUNNING))
+        return "".join(f", {one}" for one in parts)
+
+    def _find_execution(self, client: JobClient, address: JobAddress) -> Execution | None:
+        from beam_runner_jobservices.errors import JobApiError
+
         with contextlib.suppress(JobApiError):  # Ignore servers that don't report bundles
-            if self.is_bounded is None:
-                tree = StepTree(describe_pipeline(client.pipeline(address.job_id)))
-                self.is_bounded = not tree.sources
-            if self.is_bounded:
-                bundles = client.get_execution(address.job_id).bundles
-                left = self.estimates.estimate_seconds_left(figures.stages, bundles)
-        return describe_estimates(self.estimates.elements_per_second, left)
+            return client.get_execution(address.job_id)
+        return None
+
+
+def _make_empty_tree() -> StepTree:
+    from beam_runner_jobservices.description import PipelineDescription
+    from beam_runner_jobservices.figures.step_tree import StepTree
+
+    return StepTree(PipelineDescription((), {}, {}, {}))
+
+
+def _make_estimates() -> ProgressEstimates:
+    from beam_runner_jobservices.figures.estimates import ProgressEstimates
+
+    return ProgressEstimates()
 
 
 @attrs.define

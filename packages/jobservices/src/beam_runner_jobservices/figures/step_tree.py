@@ -110,6 +110,15 @@ class StepTree:
             and not unbounded.intersection(step.description.inputs.values())
         )
 
+    @cached_property
+    def sinks(self) -> tuple[str, ...]:
+        """The steps without parts whose output no step reads."""
+        leaves = [step for step in self.steps.values() if not step.children]
+        read = {one for step in leaves for one in step.description.inputs.values()}
+        return tuple(
+            step.id for step in leaves if not read.intersection(step.description.outputs.values())
+        )
+
 
 def _list_children(known: Mapping[str, StepDescription], key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(child for child in known[key].subtransforms if child in known))

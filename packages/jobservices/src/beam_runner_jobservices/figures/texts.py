@@ -93,6 +93,15 @@ def format_duration(seconds: float | None) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
+def format_age(moment: float, now: float) -> str:
+    """Returns the time since `moment` as text in one unit, such as `12 min ago`."""
+    seconds = max(0.0, now - moment)
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit} ago"
+    return "just now"
+
+
 def format_percentage(share: float | None) -> str:
     """Returns a fraction from 0 to 1 as a percentage, such as `83 %`."""
     if share is None:

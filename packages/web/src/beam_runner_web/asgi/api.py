@@ -11,6 +11,7 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from beam_runner_web.html.job_health import add_health
 from beam_runner_web.html.job_list import read_job_lines
 from beam_runner_web.html.job_view import JobView
 from beam_runner_web.html.logs import LogFilter, read_all_lines
@@ -40,9 +41,9 @@ class ScriptApi:
         return _make_json_response({"error": text}, status)
 
     def _list_jobs(self, request: Request) -> Response:
-        return _make_json_response(
-            {"jobs": convert_to_json_values(read_job_lines(self._pages.watches.client))}
-        )
+        lines = read_job_lines(self._pages.watches.client)
+        found = add_health(reversed(lines), self._pages.view_job)
+        return _make_json_response({"jobs": convert_to_json_values(found[::-1])})
 
     def _describe_job(self, request: Request) -> Response:
         return _make_json_response(
@@ -88,6 +89,8 @@ def summarize_job(view: JobView) -> dict[str, Any]:
         "started": snapshot.started,
         "ended": snapshot.ended,
         "away": snapshot.away,
+        "progress": convert_to_json_values(snapshot.progress),
+        "progress_text": " · ".join(view.progress_parts),
         "causes": convert_to_json_values(view.causes),
         "options": dict(view.options),
     }

@@ -9,7 +9,7 @@ from beam_runner_jobservices.figures.texts import (
     is_min_timestamp,
 )
 
-from beam_runner_web.watch.watching import count_output_elements
+from beam_runner_web.watch.snapshots import count_output_elements
 
 from .facts import JobFacts
 

@@ -32,7 +32,9 @@ def _find_delaying_stages(facts: JobFacts) -> Iterator[Cause]:
     late only because an upstream stage is.
     """
     snapshot = facts.snapshot
-    if snapshot.state.is_terminal or not snapshot.streaming:
+    # A drain stops the sources, so a late stage only processes what is left.
+    is_ending = snapshot.state.is_terminal or snapshot.state is JobState.DRAINING
+    if is_ending or not snapshot.streaming:
         return
     found = []
     for stage in snapshot.figures.stages:

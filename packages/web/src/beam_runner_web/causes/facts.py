@@ -13,8 +13,8 @@ from beam_runner_jobservices.error_log import FailureGroup
 from beam_runner_jobservices.figures.step_metrics import StageFigures
 from beam_runner_model.waits import WaitKind
 
+from beam_runner_web.watch.snapshots import JobSnapshot, MetricSample
 from beam_runner_web.watch.states import StepState
-from beam_runner_web.watch.watching import JobSnapshot, MetricSample
 
 _LATELY_SECONDS = 10.0
 GROUP_BY_KEY = "beam:transform:group_by_key:v1"

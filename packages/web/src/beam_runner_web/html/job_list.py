@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 from beam_runner_jobservices.client import JobClient, read_times_by_job
@@ -15,16 +16,37 @@ from beam_runner_web.watch import masking
 
 PAGE_LENGTH = 50
 _NUMBERED = re.compile(r"^(?P<word>\D*)\d+$", re.ASCII)
-STATES = ("running", "ended", "failed")
+STATES = ("running", "failed", "done", "cancelled", "ended")
+SORTS = ("name", "started", "took")
+_EARLIER_RUNS = 3
 _RUNNING = (JobState.STARTING, JobState.RUNNING, JobState.DRAINING, JobState.CANCELLING)
+
+
+_WELL_ENDED = (JobState.DONE, JobState.DRAINED, JobState.UPDATED)
+
+
+@attrs.frozen
+class JobHealth:
+    """Health of a running job: `mark` is `good`, `warn` or `bad`, `text` is the sentence about the worst
+    problem or empty, and `progress` is the line about the progress.
+    """
+
+    mark: str
+    text: str = ""
+    progress: str = ""
 
 
 @attrs.frozen
 class JobLine:
     """A job in the list. Times are wall-clock seconds, or None if the server doesn't report them.
 
-    `kept_until` is the time at which the server removes the state of a finished job. It is None if
-    the server retains no state.
+    Attributes:
+        kept_until: the time at which the server removes the state of a finished job; None if the
+            server retains no state.
+        earlier: the run times of the latest successful jobs of the same name before this job, in
+            seconds, the latest first.
+        runs: the number of jobs of the name, if the line stands for all of them.
+        health: the health of a running job; None if not checked.
     """
 
     id: str
@@ -36,6 +58,9 @@ class JobLine:
     error: str = ""
     kept_until: float | None = None
     user: str = ""
+    earlier: tuple[float, ...] = ()
+    runs: int = 1
+    health: JobHealth | None = None
 
     @property
     def seconds(self) -> float | None:
@@ -69,7 +94,18 @@ def read_job_lines(client: JobClient) -> list[JobLine]:
     """
     times = read_times_by_job(client)
     jobs = _sort_by_submission(client.jobs())
-    return [_make_job_line(job, times.get(job.job_id) or JobTimes(job.job_id)) for job in jobs]
+    lines = [_make_job_line(job, times.get(job.job_id) or JobTimes(job.job_id)) for job in jobs]
+    return list(_add_earlier_runs(lines))
+
+
+def _add_earlier_runs(lines: Iterable[JobLine]) -> Iterator[JobLine]:
+    """Adds the run times of earlier jobs of the same name. `lines` are oldest first."""
+    earlier: dict[str, tuple[float, ...]] = {}
+    for line in lines:
+        known = earlier.get(line.name, ())
+        yield attrs.evolve(line, earlier=known)
+        if line.state in (JobState.DONE, JobState.DRAINED) and line.seconds is not None:
+            earlier[line.name] = (line.seconds, *known)[:_EARLIER_RUNS]
 
 
 def _sort_by_submission(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:
@@ -103,19 +139,53 @@ def _make_job_line(job: JobInfo, times: JobTimes) -> JobLine:
 
 
 def filter_jobs(
-    lines: Iterable[JobLine], state: str = "", name: str = "", page: int = 1
+    lines: Iterable[JobLine],
+    state: str = "",
+    name: str = "",
+    page: int = 1,
+    sort: str = "",
+    *,
+    is_grouped: bool = False,
 ) -> JobList:
-    """Returns the jobs whose name, id or user contains `name`, and that are in `state`, the latest first."""
+    """Returns the jobs whose name, id or user contains `name`, and that are in `state`.
+
+    By default, running jobs come first, then the latest. `sort` is one of `SORTS`, with `-` for the
+    descending order. If `is_grouped` is true, the first job of each name stands for all jobs of the
+    name.
+    """
     named = [
         line for line in lines if name.lower() in f"{line.name}\n{line.id}\n{line.user}".lower()
     ]
     named.reverse()
     counts = {one: sum(_matches_state(line, one) for line in named) for one in STATES}
-    left = [line for line in named if not state or _matches_state(line, state)]
+    left = _sort_lines([one for one in named if not state or _matches_state(one, state)], sort)
+    if is_grouped:
+        left = _group_lines(left)
     pages = max(1, -(-len(left) // PAGE_LENGTH))
     page = min(max(1, page), pages)
     start = (page - 1) * PAGE_LENGTH
     return JobList(tuple(left[start : start + PAGE_LENGTH]), counts, len(left), page, pages)
+
+
+def _sort_lines(lines: list[JobLine], sort: str) -> list[JobLine]:
+    by, is_descending = sort.removeprefix("-"), sort.startswith("-")
+    if by == "name":
+        return sorted(lines, key=lambda line: line.name.lower(), reverse=is_descending)
+    if by not in SORTS:
+        return sorted(lines, key=lambda line: line.state not in _RUNNING)
+    times = [(line.started if by == "started" else line.seconds, line) for line in lines]
+    known = sorted(
+        ((at, line) for at, line in times if at is not None),
+        key=lambda one: one[0],
+        reverse=is_descending,
+    )
+    return [line for _, line in known] + [line for at, line in times if at is None]
+
+
+def _group_lines(lines: list[JobLine]) -> list[JobLine]:
+    counts = Counter(line.name for line in lines)
+    first = {line.name: line for line in reversed(lines)}
+    return [attrs.evolve(one, runs=counts[one.name]) for one in lines if first[one.name] is one]
 
 
 def _matches_state(line: JobLine, state: str) -> bool:
@@ -124,6 +194,8 @@ def _matches_state(line: JobLine, state: str) -> bool:
             return line.state in _RUNNING
         case "failed":
             return line.state is JobState.FAILED
+        case "done":
+            return line.state in _WELL_ENDED
         case "ended":
             return line.state.is_terminal
         case _:

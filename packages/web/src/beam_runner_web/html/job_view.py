@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 from beam_runner_jobservices.error_log import FailureGroup
+from beam_runner_jobservices.figures.progress_texts import describe_estimate, describe_progress
 from beam_runner_jobservices.figures.step_metrics import StageFigures, StepFigures
 from beam_runner_jobservices.figures.step_tree import StepNode
 from beam_runner_jobservices.figures.texts import is_max_timestamp, is_min_timestamp
@@ -18,9 +19,9 @@ from beam_runner_web.causes.causes import find_causes
 from beam_runner_web.causes.facts import Cause, JobFacts
 from beam_runner_web.graph.graph import GraphView, choose_open_composites, make_view
 from beam_runner_web.watch import masking
+from beam_runner_web.watch.snapshots import JobSnapshot, count_output_elements
 from beam_runner_web.watch.states import ENDED_WELL, StepState, compute_step_states, get_stage_state
 from beam_runner_web.watch.timeline import SeriesChart, StageTimeline, make_charts, make_timeline
-from beam_runner_web.watch.watching import JobSnapshot, count_output_elements
 
 _CAN_END = frozenset({JobState.STARTING, JobState.RUNNING, JobState.DRAINING})
 _SLOWEST = 6
@@ -113,6 +114,19 @@ class JobView:
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         return find_causes(JobFacts(self.snapshot, self.failures, dict(self.states)))
+
+    @cached_property
+    def progress_parts(self) -> tuple[str, ...]:
+        """The parts of the line about the job's progress; empty for a job that doesn't run."""
+        progress = self.snapshot.progress
+        is_active = self.state in (JobState.RUNNING, JobState.DRAINING)
+        return describe_progress(progress, self.state) if progress and is_active else ()
+
+    @cached_property
+    def estimate_text(self) -> str:
+        """The method of the estimated time; empty without progress."""
+        progress = self.snapshot.progress
+        return describe_estimate(progress, self.state) if progress and self.progress_parts else ""
 
     @cached_property
     def stages_by_step(self) -> Mapping[str, StageFigures]:

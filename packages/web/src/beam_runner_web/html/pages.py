@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from beam_runner_web.watch.threads import WorkerThread
 from beam_runner_web.watch.watching import OpenJobs
 
 from .graph_view import draw_graph
+from .job_health import add_health
 from .job_list import STATES, filter_jobs, read_job_lines
 from .job_view import JobView
 from .logs import LogFilter, list_filter_steps, read_last_lines
@@ -133,13 +135,19 @@ class PageContents:
         """
         state, name = query.get("state", ""), query.get("name", "")
         page = query.get("page", "1")
+        sort, is_grouped = query.get("sort", ""), query.get("group") == "name"
         lines = read_job_lines(self.watches.client)
-        found = filter_jobs(lines, state, name, parse_whole_number(page, 1))
+        number = parse_whole_number(page, 1)
+        found = filter_jobs(lines, state, name, number, sort, is_grouped=is_grouped)
+        found = attrs.evolve(found, lines=add_health(found.lines, self.view_job))
         return {
             **self._make_common_values(),
             "jobs": found,
             "state": state,
             "name": name,
+            "sort": sort,
+            "group": "name" if is_grouped else "",
+            "now": time.time(),
             "filters": STATES,
             "any_jobs": bool(lines),
             "title": "Jobs",

@@ -58,6 +58,7 @@ class Renderer:
             texts.format_utc_time,
             texts.format_watermark,
             texts.truncate_to_line,
+            texts.format_age,
             parse_iso_time,
             render_shadow,
         ):

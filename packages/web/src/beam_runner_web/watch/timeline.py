@@ -9,12 +9,10 @@ from beam_runner_jobservices.figures.texts import (
     format_count,
     format_duration,
     format_size,
-    is_max_timestamp,
-    is_min_timestamp,
 )
 from beam_runner_model.observation import SeriesPoint
 
-from .watching import JobSnapshot
+from .snapshots import JobSnapshot, compute_point_lag
 
 _BAR_WIDTH = 480
 _THINNEST = 2.0
@@ -81,7 +79,7 @@ def make_charts(snapshot: JobSnapshot, stage_id: str) -> tuple[SeriesChart, ...]
     lines: tuple[tuple[str, list[tuple[float, float]], Callable[[float], str]], ...] = (
         (
             "watermark behind",
-            [(p[0], lag) for p in points if (lag := _compute_lag(p)) is not None],
+            [(p[0], lag) for p in points if (lag := compute_point_lag(p)) is not None],
             format_duration,
         ),
         ("waiting", [(point[0], point[2]) for point in points], format_size),
@@ -107,15 +105,6 @@ def iterate_series_points(snapshot: JobSnapshot, stage_id: str) -> Iterator[Seri
                     one.open_bundles or 0,
                     one.committed or 0,
                 )
-
-
-def _compute_lag(point: SeriesPoint) -> float | None:
-    mark = point[1]
-    return (
-        None
-        if is_min_timestamp(mark) or is_max_timestamp(mark)
-        else max(0.0, point[0] - mark / 1000)
-    )
 
 
 def _compute_commit_rates(points: tuple[SeriesPoint, ...]) -> Iterator[tuple[float, float]]:

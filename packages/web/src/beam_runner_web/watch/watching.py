@@ -10,124 +10,29 @@ from typing import TypeVar
 
 import attrs
 from beam_runner_jobservices.client import JobClient
-from beam_runner_jobservices.error_log import FailureGroup, JobErrors, collect_errors
+from beam_runner_jobservices.error_log import JobErrors, collect_errors
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_jobservices.figures.step_metrics import JobFigures, compute_figures
+from beam_runner_jobservices.figures.estimates import ProgressEstimates, ProgressFigures
+from beam_runner_jobservices.figures.step_metrics import compute_figures
 from beam_runner_jobservices.figures.step_tree import StepTree
-from beam_runner_jobservices.job_log import JobLogLine, LogAnswer, LogQuery
+from beam_runner_jobservices.job_log import LogAnswer, LogQuery
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
-from beam_runner_model.jobs import JobInfo, JobMessage, JobState, StateEvent
+from beam_runner_model.jobs import JobInfo, JobMessage, StateEvent
 from beam_runner_model.observation import Execution, SeriesPoint
 from beam_runner_model.successions import Succession
 
-from .masking import get_option
+from .snapshots import JobSnapshot, MetricSample
 from .stalled_stacks import StalledStacks
-from .threads import WorkerThread
 
 _SETTLED_SECONDS = 0.1
 _SETTLE_LIMIT_SECONDS = 2.0
 _MOST_MESSAGES = 20_000
 _SERIES_LENGTH = 720
-_RATE_SECONDS = 10.0
-_LEAST_RATE_SECONDS = 0.8
 _COST_FACTOR = 20
 _NOT_NOW = ("FAILED_PRECONDITION", "NOT_FOUND")
 """The gRPC status codes of a server for a job that isn't running, or that has no such data."""
 
 Told = TypeVar("Told")
-
-
-@attrs.frozen
-class MetricSample:
-    """Metrics at a time (wall-clock seconds)."""
-
-    time: float
-    figures: JobFigures
-
-
-@attrs.frozen
-class JobSnapshot:
-    """State of a job at the time `taken` (wall-clock seconds).
-
-    Attributes:
-        events: the states of the job, oldest first.
-        messages: the stored messages, oldest first.
-        samples: earlier metrics, oldest first, and the current metrics last.
-        execution: the running bundles and waits of the job; None if the server doesn't report them,
-            or nothing runs.
-        history: the history of stages before the page was opened, oldest first.
-        failures: the errors of the job by type, step and line, the latest last.
-        threads: the threads in user code, while a bundle makes no progress.
-        warnings: the number of warnings that don't report a failed attempt.
-        last_warning: the latest of these warnings.
-        user: the user who submitted the job; empty if unknown.
-        succession: the jobs before and after the job.
-        away: the reason for which the server doesn't answer now; empty if the server answers. If it
-            is set, the other attributes are older than `taken`.
-    """
-
-    job: JobInfo
-    tree: StepTree
-    events: tuple[StateEvent, ...]
-    messages: tuple[JobMessage, ...]
-    figures: JobFigures
-    samples: tuple[MetricSample, ...]
-    taken: float
-    execution: Execution | None = None
-    away: str = ""
-    failures: tuple[FailureGroup, ...] = ()
-    history: Mapping[str, tuple[SeriesPoint, ...]] = attrs.field(factory=dict)
-    threads: tuple[WorkerThread, ...] = ()
-    warnings: int = 0
-    last_warning: JobLogLine | None = None
-    user: str = ""
-    succession: Succession = attrs.field(factory=Succession)
-
-    @property
-    def state(self) -> JobState:
-        return self.job.state
-
-    @property
-    def streaming(self) -> bool:
-        """Whether the pipeline has an unbounded PCollection, or was submitted as a stream."""
-        collections = self.tree.pipeline.pcollections.values()
-        return bool(get_option(self.job.options, "streaming")) or any(
-            not one.bounded for one in collections
-        )
-
-    @property
-    def started(self) -> float | None:
-        """Time of the job's start or submission; None if the server doesn't report the time."""
-        times = {event.state: event.time for event in reversed(self.events)}
-        return times.get(JobState.RUNNING) or next(iter(times.values()), None) if times else None
-
-    @property
-    def ended(self) -> float | None:
-        """Time at which the job finished; None if the job hasn't finished."""
-        return next((event.time for event in self.events if event.state.is_terminal), None)
-
-    @property
-    def seconds(self) -> float | None:
-        """The job's run time in seconds."""
-        if self.started is None:
-            return None
-        return (self.ended or self.taken) - self.started
-
-    def rate(self, count: Callable[[JobFigures], int | None]) -> float | None:
-        """Returns the increase of a metric per second, over about the last 10 s."""
-        if self.state.is_terminal or not self.samples:
-            return None
-        last = self.samples[-1]
-        before = next((s for s in self.samples if s.time >= last.time - _RATE_SECONDS), last)
-        new, old = count(last.figures), count(before.figures)
-        if new is None or last.time - before.time < _LEAST_RATE_SECONDS:
-            return None
-        return max(0.0, (new - (old or 0)) / (last.time - before.time))
-
-
-def count_output_elements(name: str) -> Callable[[JobFigures], int | None]:
-    """Returns a function of metrics for `Snapshot.rate`: the number of output elements of the step `name`."""
-    return lambda figures: figures.steps[name].elements_out if name in figures.steps else None
 
 
 class JobFollower:
@@ -149,6 +54,7 @@ class JobFollower:
         self._tree = StepTree(describe_pipeline(client.pipeline(job_id)))
         self._lock = threading.Lock()
         self._samples: deque[MetricSample] = deque(maxlen=_SERIES_LENGTH)
+        self._estimates = ProgressEstimates()
         self._feed = _MessageFeed(feed_client, job_id)
         self._standing = StalledStacks(client, job_id)
         self._latest: JobSnapshot | None = None
@@ -197,7 +103,7 @@ class JobFollower:
         now = time.time()
         self._samples.append(MetricSample(now, figures))
         errors = self._request_errors(messages)
-        return JobSnapshot(
+        snapshot = JobSnapshot(
             job=attrs.evolve(self._job, state=state),
             tree=self._tree,
             events=events,
@@ -213,6 +119,19 @@ class JobFollower:
             threads=self._standing.threads(execution),
             user=self._user,
             succession=self._call_optional("GetSuccession", self._get_succession) or Succession(),
+        )
+        return attrs.evolve(snapshot, progress=self._estimate_progress(snapshot))
+
+    def _estimate_progress(self, snapshot: JobSnapshot) -> ProgressFigures | None:
+        if snapshot.state.is_terminal:
+            return None
+        self._estimates.record_sample(snapshot.figures, self._tree)
+        return self._estimates.estimate_progress(
+            snapshot.figures,
+            self._tree,
+            snapshot.execution,
+            seconds=snapshot.seconds,
+            earlier_lags=snapshot.earlier_lags,
         )
 
     def _get_succession(self) -> Succession:

@@ -1,6 +1,7 @@
 // Keeps a page as a reload would show it: one stream a page, closed while nobody sees it.
 import { tendGraph } from "./graph.js";
 import { followLog } from "./log.js";
+import { showLocalTimes } from "./times.js";
 
 const AWAY = "The server does not answer: this is what was last known";
 const GONE = "The job server does not know this job any more";
@@ -44,6 +45,7 @@ function update(parts) {
   }
   tendGraph();
   followLog();
+  showLocalTimes();
 }
 
 // A browser has six connections to a server for all its tabs, and a stream takes one. So a few pages have streams, and the
@@ -169,4 +171,5 @@ window.addEventListener("pageshow", open);
 
 tendGraph();
 followLog();
+showLocalTimes();
 open();
