@@ -186,6 +186,12 @@ def test_progress_of_stream_has_rates_waiting_elements_and_lag(
         "88.0 k elements waiting",
         "30 s behind, growing",
     )
+    nothing = attrs.evolve(figures, steps={"read": figures.steps["read"]})
+    estimates.record_sample(nothing, STREAM)
+    assert (
+        describe_progress(estimates.estimate_progress(nothing, STREAM), JobState.RUNNING)[1]
+        == "out 0/s"
+    )
     assert describe_estimate(found, JobState.RUNNING) == ""
     drained = describe_progress(found, JobState.DRAINING)
     assert drained == ("88.0 k elements left", "no estimate yet")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
 from beam_runner_model.jobs import JobMetrics, JobState
-from beam_runner_model.observation import Execution
+from beam_runner_model.observation import Execution, StageSeries
 from starlette.testclient import TestClient
 from waiting import eventually
 
@@ -45,6 +46,33 @@ def test_progress_line_of_server_without_stages_is_left_out(
     job.given = JobMetrics((count("lines", 5),))
     assert web.get(f"/api/v1/jobs/{job.id}").json()["progress_text"] == ""
     assert 'id="progress"' not in web.get(f"/jobs/{job.id}").text
+
+
+@pytest.mark.parametrize(("waiting", "is_late"), [(88_000, True), (0, False)])
+def test_stream_that_falls_behind_is_never_reported_as_healthy(
+    server: Server, web: TestClient, waiting: int, is_late: bool
+) -> None:
+    server.kind = Observed
+    pipeline = word_count()
+    for one in pipeline.components.pcollections.values():
+        one.is_bounded = runner_api.IsBounded.UNBOUNDED
+    job = server.submit(pipeline)
+    now = time.time()
+    job.past = (
+        StageSeries(
+            "s", tuple((now - ago, int(1000 * (now - 60)), 0, 1, 0) for ago in (50, 30, 10))
+        ),
+    )
+    job.given = JobMetrics(
+        (
+            stage("s", "Count", "output_watermark", int(1000 * (now - 60))),
+            stage("s", "Count", "input_watermark", int(1000 * (now - 60))),
+            stage("s", "Count", "pending_elements", waiting),
+        )
+    )
+    found = causes(web, job)
+    text = "The stream falls behind: 1 min now, and growing; 88.0 k elements wait for Count"
+    assert (found[0] == ("WARN", text)) is is_late, found
 
 
 def test_progress_line_of_stream_and_drain_has_lag_or_remaining_elements(

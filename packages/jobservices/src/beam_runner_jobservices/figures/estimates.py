@@ -111,13 +111,16 @@ class ProgressEstimates:
     def record_sample(self, figures: JobFigures, tree: StepTree) -> None:
         """Records a sample of the job's metrics."""
         now = self._clock()
+        arrived = _sum_counts(_get_step(figures, key).elements_out for key in tree.sources)
+        emitted = _sum_counts(_get_step(figures, key).elements_in for key in tree.sinks)
         self._samples.append(
             _ProgressSample(
                 now,
                 sum(figures.counts.values()),
                 {one.id: _count_pending(one) for one in figures.stages},
-                _sum_counts(_get_step(figures, key).elements_out for key in tree.sources),
-                _sum_counts(_get_step(figures, key).elements_in for key in tree.sinks),
+                arrived,
+                # A step without elements has no count.
+                emitted if arrived is None else emitted or 0,
                 compute_lag(figures.stages, self._wall_clock()),
             )
         )

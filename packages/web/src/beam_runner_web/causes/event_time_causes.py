@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from beam_runner_jobservices.figures.estimates import LagTrend
 from beam_runner_jobservices.figures.step_metrics import StageFigures
 from beam_runner_jobservices.figures.texts import (
     format_count,
@@ -45,6 +46,28 @@ def _find_delaying_stages(facts: JobFacts) -> Iterator[Cause]:
         if lag > _LAG_SECONDS and (cause := _explain_late_stage(facts, stage, mark, lag)):
             found.append((lag, cause))
     yield from (cause for _, cause in sorted(found, key=lambda one: -one[0])[:_MOST_TOLD])
+    if not any(cause.weight <= CauseSeverity.WARN for _, cause in found):
+        yield from _find_growing_lag(facts)
+
+
+def _find_growing_lag(facts: JobFacts) -> Iterator[Cause]:
+    """Yields the sentence about a stream that falls behind because elements wait for a stage, even if
+    its bundles are short.
+    """
+    progress = facts.snapshot.progress
+    lag = None if progress is None else progress.lag_seconds
+    if progress is None or lag is None or lag <= _LAG_SECONDS:
+        return
+    waiting = max(facts.snapshot.figures.stages, key=lambda one: one.pending_elements or 0)
+    if progress.lag_trend is LagTrend.GROWING and waiting.pending_elements:
+        count = format_count(waiting.pending_elements)
+        text = (
+            f"The stream falls behind: {format_duration(lag)} now, and growing;"
+            f" {count} elements wait for {facts.get_stage_label(waiting)}"
+        )
+        step = facts.find_main_step(waiting)
+        card = facts.make_card_link(waiting)
+        yield Cause(CauseKind.LATE, CauseSeverity.WARN, text, card, step)
 
 
 def _explain_late_stage(
