@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import time
 from collections.abc import Sequence
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 from beam_spark_io import KafkaRecord, WriteToKafka
+from beam_spark_io.exactly_once.committing import CommitBatches
 from beam_spark_io.exactly_once.protocols import CommitConflict, CommitId, SinkUnavailable
 from beam_spark_io.kafka.sink import KafkaCommitter, KafkaSink
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -117,6 +120,33 @@ def test_kafka_sink_fails_for_an_unknown_topic_and_waits_for_an_absent_broker(
     with pytest.raises(Exception, match="(?i)unknown (topic|partition)") as failed:
         committer.commit(FIRST, [KafkaRecord(b"1", topic="absent")])
     assert not isinstance(failed.value, SinkUnavailable)
+
+
+def test_kafka_committers_that_find_no_broker_leave_no_client_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A producer that is left behind initializes itself after the outage, and fences its successor."""
+    monkeypatch.setattr("beam_spark_io.kafka.sink._SECONDS", 0.5)
+    commits = CommitBatches(KafkaSink({"bootstrap.servers": "127.0.0.1:1"}, "topic", 1), 3.0)
+    commits.setup()
+    gc.collect()
+    gc.disable()
+    before = count_client_threads()
+    try:
+        with pytest.raises(SinkUnavailable):
+            commits._commit(FIRST, [(b"k", b"1")])
+        assert count_client_threads() <= before
+    finally:
+        gc.enable()
+
+
+def count_client_threads() -> int:
+    """Returns the number of clients of Kafka in this process, by their main threads."""
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # The thread has ended meanwhile.
+            names.append((task / "comm").read_text())
+    return sum(name.startswith("rdk:main") for name in names)
 
 
 def test_kafka_sink_refuses_a_wrong_configuration() -> None:

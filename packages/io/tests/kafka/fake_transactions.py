@@ -5,6 +5,7 @@ As in Kafka, a new producer of a transactional ID fences the earlier one and abo
 
 from __future__ import annotations
 
+import weakref
 from types import ModuleType
 from typing import Any
 
@@ -46,6 +47,7 @@ class Broker:
     Attributes:
         failing: name of the client's method that finds the broker unavailable; empty without an outage.
         offset_error: error of the next answers about committed offsets.
+        producers: producers that the program still refers to.
     """
 
     def __init__(self) -> None:
@@ -54,6 +56,7 @@ class Broker:
         self.values: list[bytes] = []
         self.offsets: dict[str, TopicPartition] = {}
         self.epochs: dict[str, int] = {}
+        self.producers: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def fail(self, method: str) -> None:
         """Raises the client's error for brokers that don't respond, if this method finds an outage."""
@@ -69,6 +72,7 @@ class Broker:
 
             def __init__(self, config: dict[str, Any]) -> None:
                 self._id = config["transactional.id"]
+                broker.producers.add(self)
 
             def init_transactions(self, _: float) -> None:
                 broker.fail("init_transactions")

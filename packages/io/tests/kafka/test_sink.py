@@ -99,6 +99,25 @@ def test_kafka_commit_with_old_state_or_lost_commit_mark_is_refused(broker: Brok
     assert broker.values == [b"one", b"two"]
 
 
+def test_closed_kafka_committer_refers_to_no_producer(broker: Broker) -> None:
+    committer = make_committer()
+    assert len(broker.producers) == 1
+    committer.close()
+    assert len(broker.producers) == 0
+
+
+@pytest.mark.parametrize("failing", ["init_transactions", "committed"])
+def test_kafka_committer_that_finds_an_outage_is_closed(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    closed: list[KafkaCommitter] = []
+    monkeypatch.setattr(KafkaCommitter, "close", lambda one: closed.append(one))
+    broker.failing = failing
+    with pytest.raises(SinkUnavailable):
+        make_committer()
+    assert len(closed) == 1
+
+
 def test_kafka_committer_continues_after_another_process_used_its_shard(broker: Broker) -> None:
     """The first process has committed 1, and another one 2, before the first process gets 3."""
     sink = KafkaSink({"bootstrap.servers": "broker:9092"}, "topic", 1)

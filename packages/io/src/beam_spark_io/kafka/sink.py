@@ -134,26 +134,32 @@ class KafkaCommitter:
         self._topic = topic
         self._partition = TopicPartition
         self._error = KafkaException
+        self._producer: Any = None
+        self._marks: Any = None
         shared = {key: value for key, value in config.items() if key.startswith(_OF_CONNECTIONS)}
-        with _convert_errors():
-            # Calls of the client report errors. Without this callback, the client would raise them
-            # between two other callbacks.
-            own = {"transactional.id": name, "error_cb": ignore_error}
-            self._producer = Producer({**_PRODUCER, **config, **own})
-            self._producer.init_transactions(_SECONDS)
-            self._marks = Consumer(
-                {
-                    **shared,
-                    "group.id": name,
-                    "isolation.level": "read_committed",
-                    "enable.auto.commit": False,
-                    "error_cb": ignore_error,
-                }
-            )
-            (found,) = self._marks.committed([TopicPartition(topic, 0)], _SECONDS)
-            if found.error is not None:
-                # Without this check, the mark would seem to be lost.
-                raise KafkaException(found.error)
+        try:
+            with _convert_errors():
+                # Calls of the client report errors. Without this callback, the client would raise them
+                # between two other callbacks.
+                own = {"transactional.id": name, "error_cb": ignore_error}
+                self._producer = Producer({**_PRODUCER, **config, **own})
+                self._producer.init_transactions(_SECONDS)
+                self._marks = Consumer(
+                    {
+                        **shared,
+                        "group.id": name,
+                        "isolation.level": "read_committed",
+                        "enable.auto.commit": False,
+                        "error_cb": ignore_error,
+                    }
+                )
+                (found,) = self._marks.committed([TopicPartition(topic, 0)], _SECONDS)
+                if found.error is not None:
+                    # Without this check, the mark would seem to be lost.
+                    raise KafkaException(found.error)
+        except BaseException:
+            self.close()
+            raise
         has_mark = found.offset > 0
         digest = bytes.fromhex(found.metadata or "") if has_mark else b""
         self._mark = CommitMark(found.offset, digest) if has_mark else CommitMark()
@@ -178,10 +184,15 @@ class KafkaCommitter:
         return len(elements)
 
     def close(self) -> None:
-        """Closes the consumer that reads commit marks (records of the last commits). The next
-        producer of the shard ends an open transaction.
+        """Ends the producer, and closes the consumer that reads commit marks (records of the last
+        commits). The next producer of the shard ends an open transaction.
         """
-        self._marks.close()
+        # Without references, the client ends the producer. The traceback of an error can refer to this
+        # committer for long. The producer would still initialize itself after an outage, and fence its
+        # successor.
+        self._producer = None
+        if self._marks is not None:
+            self._marks.close()
 
     def _produce(self, elements: Sequence[Any]) -> list[Any]:
         """Hands records to the client; returns a list that gets the errors of deliveries."""
