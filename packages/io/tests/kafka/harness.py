@@ -17,6 +17,18 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_spark_io.kafka.restrictions import OffsetTracker, Restriction
 
 
+class RecordingView(RestrictionTrackerView):
+    """Tracker of user code that records the delay that user code asks for. Beam subtracts the time that
+    has passed since, which depends on the machine.
+    """
+
+    delay: Duration | Timestamp | None = None
+
+    def defer_remainder(self, deferred_time: Duration | Timestamp | None = None) -> None:
+        self.delay = deferred_time
+        super().defer_remainder(deferred_time)
+
+
 @attrs.define
 class Bundle:
     """Bundle with one restriction.
@@ -26,7 +38,7 @@ class Bundle:
         watermark: the watermark before the bundle.
         outputs: the emitted values with their timestamps.
         residual: the rest, after the bundle.
-        delay: the seconds before the rest resumes.
+        delay: the seconds before the rest resumes, as user code asked for.
         callbacks: the finalization callbacks.
     """
 
@@ -46,7 +58,8 @@ class Bundle:
         """Runs the bundle, and splits it after a number of outputs; returns the bundle."""
         tracker = ThreadsafeRestrictionTracker(OffsetTracker(self.restriction))
         estimator = ThreadsafeWatermarkEstimator(ManualWatermarkEstimator(self.watermark))
-        for output in process(RestrictionTrackerView(tracker), estimator):
+        view = RecordingView(tracker)
+        for output in process(view, estimator):
             self.outputs.append(output)
             if len(self.outputs) == after and (split := tracker.try_split(fraction)):
                 self.residual = split[1]
@@ -54,8 +67,8 @@ class Bundle:
         tracker.check_done()
         if (deferred := tracker.deferred_status()) is not None:
             assert self.residual is None
-            self.residual, delay = deferred
-            self.delay = delay.micros / 1e6 if isinstance(delay, Duration) else 0.0
+            self.residual = deferred[0]
+            self.delay = view.delay.micros / 1e6 if isinstance(view.delay, Duration) else 0.0
         if self.residual is None or after is None:
             self.watermark = estimator.current_watermark()
         return self
