@@ -1,4 +1,4 @@
-"""Tests that the shutdown page matches the tables of the runtime and of the executor."""
+"""Tests that the shutdown page has the detectors of the runtime and of the executor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from beam_spark_executor.spark.shutdown import (
 TOOL = Path(__file__).parents[3] / "tools" / "shutdown_page.py"
 
 
-def test_shutdown_page_equals_tables() -> None:
+def test_shutdown_page_equals_detectors() -> None:
     done = subprocess.run([sys.executable, TOOL], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
