@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 from beam_runner_model.jobs import JobSpec
-from beam_runner_model.updates import Reason, StageContents, UpdateWishes, Verdict
+from beam_runner_model.updates import (
+    FindingReason,
+    FindingVerdict,
+    StageContents,
+    UpdateInstructions,
+)
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.translate import plan_job
 from beam_runner_planner.updates.compare import compare_plans
@@ -37,6 +42,9 @@ def test_update_of_a_stream_of_another_version_reports_only_changed_code(
     old = plan_of(clients.python(beam, python), tmp_path / "old")
     new = plan_of(Path(sys.executable), tmp_path / "new")
     contents = dict.fromkeys(old.stages, FULL)
-    report = compare_plans(old, new, UpdateWishes(), contents).report
-    assert {finding.verdict for finding in report.findings} == {Verdict.KEPT}
-    assert {finding.reason for finding in report.findings} <= {Reason.SAME, Reason.CODE_CHANGED}
+    report = compare_plans(old, new, UpdateInstructions(), contents).report
+    assert {finding.verdict for finding in report.findings} == {FindingVerdict.KEPT}
+    assert {finding.reason for finding in report.findings} <= {
+        FindingReason.SAME,
+        FindingReason.CODE_CHANGED,
+    }

@@ -10,17 +10,17 @@ from apache_beam.testing.util import assert_that
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
 from beam_runner_model.jobs import JobState
-from beam_runner_model.stories import StoryStatus
+from beam_runner_model.stories import BundleStatus
 from failing_streams import COUNT, FailUntilFileExists, NumberSource, check_ordinals, count_by_key
 from jobs import Job
 from server_lives import ServerLives
 from waiting import wait_until
 
 
-def story_of(job: Job) -> StoryStatus:
+def story_of(job: Job) -> BundleStatus:
     """Returns whether the journal of a job knows its first bundle."""
     with JobClient(job.address) as client:
-        return client.get_bundle_story(job.job_id, 0).status
+        return client.get_bundle_history(job.job_id, 0).status
 
 
 def kept_until(job: Job) -> float | None:
@@ -87,9 +87,9 @@ def test_state_of_failed_streams_is_retained_by_the_next_server(
         for job in (failed, cancelled):
             assert kept_until(job) is not None
             assert folder_of(lives, job).is_dir()
-            assert story_of(job) in (StoryStatus.COMMITTED, StoryStatus.COMPACTED)
+            assert story_of(job) in (BundleStatus.COMMITTED, BundleStatus.COMPACTED)
         assert kept_until(ended) is None
-        assert story_of(ended) is StoryStatus.NO_JOURNAL
+        assert story_of(ended) is BundleStatus.NO_JOURNAL
         assert not folder_of(lives, ended).exists()
     lives.restart("--keep-failed-streams=0")
     for job in (failed, cancelled):

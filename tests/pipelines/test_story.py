@@ -9,7 +9,7 @@ from pathlib import Path
 import apache_beam as beam
 from beam_runner_jobservices.client import JobClient
 from beam_runner_model.jobs import JobState
-from beam_runner_model.stories import BundleStory, StoryKind, StoryStatus
+from beam_runner_model.stories import BundleHistory, BundleStatus, HistoryEventKind
 from jobs import Pipelines
 from waiting import wait_until
 
@@ -41,29 +41,30 @@ def test_bundle_history_contains_the_failure_the_retry_and_the_end(
     job.wait_for(JobState.RUNNING, SECONDS)
     with JobClient(embedded.address) as client:
 
-        def told() -> BundleStory | None:
+        def told() -> BundleHistory | None:
             running = client.get_execution(job.job_id).bundles
             retried = [one.bundle for one in running if one.attempt > 1]
-            return client.get_bundle_story(job.job_id, retried[0]) if retried else None
+            return client.get_bundle_history(job.job_id, retried[0]) if retried else None
 
         wait_until(told, SECONDS, "the second attempt runs")
         story = told()
         assert story is not None
         kinds = [one.kind for one in story.happened]
-        assert kinds[-2:] == [StoryKind.FAILED, StoryKind.RETRIED]
+        assert kinds[-2:] == [HistoryEventKind.FAILED, HistoryEventKind.RETRIED]
         failed = story.happened[-2]
         assert failed.failure is not None
         assert failed.failure.error.startswith("ValueError: not yet")
         assert failed.failure.step.endswith("fails once")
         assert failed.pid > 0 and failed.lane is not None
-        assert story.status is StoryStatus.OPEN
+        assert story.status is BundleStatus.OPEN
         assert story.happened[-1].reads
-        assert client.get_bundle_story(job.job_id, 10**6).status is StoryStatus.UNKNOWN
+        assert client.get_bundle_history(job.job_id, 10**6).status is BundleStatus.UNKNOWN
         (tmp_path / "go").touch()
         assert job.wait(SECONDS) is JobState.DONE
         wait_until(
             lambda: (
-                client.get_bundle_story(job.job_id, story.bundle).status is StoryStatus.NO_JOURNAL
+                client.get_bundle_history(job.job_id, story.bundle).status
+                is BundleStatus.NO_JOURNAL
             ),
             SECONDS,
             "the journal is removed",

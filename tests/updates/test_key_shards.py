@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from beam_runner_jobservices.client import JobClient
 from beam_runner_model.jobs import JobState
-from beam_runner_model.updates import Reason
+from beam_runner_model.updates import FindingReason
 from edited import Edit
 from update_servers import create_pipelines, list_jobs, roll_back, start_server
 from updated import RUNNING_SECONDS, UpdatedStream, wait_for_state
@@ -32,7 +32,7 @@ def test_stream_whose_key_shards_grow_counts_each_number_once(tmp_path: Path) ->
         assert refused.wait() is JobState.FAILED
         with JobClient(server.address) as client:
             (finding,) = client.get_succession(refused.job_id).report.refused
-        assert finding.reason is Reason.KEY_SHARDS
+        assert finding.reason is FindingReason.KEY_SHARDS
         count = int(finding.before)
         updated.update(Edit(), set_shards(2 * count), AT_ONCE)
         updated.wait_for_numbers(1.5)

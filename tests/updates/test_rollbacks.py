@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from beam_runner_jobservices.client import JobClient
 from beam_runner_model.jobs import JobState
-from beam_runner_model.updates import Subject
+from beam_runner_model.updates import FindingSubject
 from edited import Edit
 from update_servers import create_pipelines, list_jobs, roll_back, start_server
 from updated import RUNNING_SECONDS, UpdatedStream, wait_for_state
@@ -35,7 +35,7 @@ def test_rollback_after_restart_counts_each_number_once(
         assert roll_back(second.address, "--check") == roll_back(second.address) == 1
         with JobClient(second.address) as client:
             refused = client.get_succession(new).report.refused
-        assert {one.subject for one in refused} == {Subject.STATE, Subject.TIMER}
+        assert {one.subject for one in refused} == {FindingSubject.STATE, FindingSubject.TIMER}
         assert roll_back(second.address, *CONSENT) == 0
         back = list_jobs(second)[-1].job_id
         capsys.readouterr()

@@ -10,7 +10,7 @@ import pytest
 from beam_runner_jobservices.client import JobClient
 from beam_runner_model.jobs import JobState
 from beam_runner_model.successions import RollbackRequest
-from beam_runner_model.updates import Reason, Subject
+from beam_runner_model.updates import FindingReason, FindingSubject
 from beam_runner_server.flags import ServerSettings
 from beam_runner_server.job_server import RunnerServer
 from beam_runner_server.plain import PlainProcesses
@@ -84,7 +84,7 @@ def test_rollback_with_more_key_shards_counts_each_number_once(
     with JobClient(server.address) as client:
         kept = [one.reason for one in client.get_succession(new.job_id).report.kept]
         back = client.roll_back(new.job_id, RollbackRequest())
-    assert Reason.KEY_SHARDS in kept
+    assert FindingReason.KEY_SHARDS in kept
     updated.release_end()
     wait_for_state(server.address, back, JobState.DONE, 60.0)
     assert new.state() is JobState.UPDATED
@@ -96,8 +96,8 @@ def test_refused_update_leaves_running_job_unchanged(server: RunnerServer, tmp_p
     updated.wait_for_results()
     old = updated.jobs[0]
     for edit, reason in (
-        (Edit(sums="Totals"), Reason.REMOVED),
-        (Edit(kind="text"), Reason.CODER),
+        (Edit(sums="Totals"), FindingReason.REMOVED),
+        (Edit(kind="text"), FindingReason.CODER),
     ):
         job = updated.submit(edit, "--update")
         assert job.wait() is JobState.FAILED
@@ -154,7 +154,7 @@ def test_update_can_drop_state_and_timers_with_consent(
     assert refused.wait() is JobState.FAILED
     with JobClient(server.address) as client:
         findings = client.get_succession(refused.job_id).report.refused
-    assert {finding.subject for finding in findings} == {Subject.STATE, Subject.TIMER}
+    assert {finding.subject for finding in findings} == {FindingSubject.STATE, FindingSubject.TIMER}
     updated.update(Edit(), *CONSENT)
     updated.release_end()
     assert updated.jobs[-1].wait() is JobState.DONE
@@ -182,8 +182,8 @@ def test_update_with_wrong_options_is_refused_in_one_sentence(
     assert "has no effect without --update" in refuse(updated, f"--beam_spark_update_job={first}")
     assert "expected a JSON object" in refuse(updated, "--update", "--transform_name_mapping=[]")
     for flag, reason in (
-        ("--beam_spark_update_drop=nobody", Reason.UNKNOWN_NAME),
-        ('--transform_name_mapping={"nobody": "Sums"}', Reason.UNKNOWN_OLD_NAME),
+        ("--beam_spark_update_drop=nobody", FindingReason.UNKNOWN_NAME),
+        ('--transform_name_mapping={"nobody": "Sums"}', FindingReason.UNKNOWN_OLD_NAME),
     ):
         job = updated.submit(Edit(), "--update", flag)
         assert job.wait() is JobState.FAILED
@@ -200,7 +200,7 @@ def test_update_with_wrong_options_is_refused_in_one_sentence(
     assert updated.jobs[0].state() is JobState.RUNNING
 
 
-def list_refusals(server: RunnerServer, job: Job) -> list[Reason]:
+def list_refusals(server: RunnerServer, job: Job) -> list[FindingReason]:
     with JobClient(server.address) as client:
         return [finding.reason for finding in client.get_succession(job.job_id).report.refused]
 

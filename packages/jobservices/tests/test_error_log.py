@@ -4,7 +4,7 @@ import json
 
 import attrs
 import pytest
-from beam_runner_model.failures import Ending, EndingKind, FailedBundle, FailureCause
+from beam_runner_model.failures import FailedBundle, FailureCause, JobEnding, JobEndingKind
 from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
 
 from beam_runner_jobservices.client import JobClient
@@ -65,8 +65,10 @@ def test_failure_of_attempt_has_element_and_cause_of_its_record() -> None:
 
 def test_error_log_has_element_and_cause_of_failure_that_ended_job() -> None:
     record = FailedBundle("s", 7, kind=FailureCause.USER_CODE, step="Count", element="'x'")
-    ended = attrs.evolve(error(1, text()), record=Ending(EndingKind.BUNDLE, "no", record))
-    stuck = attrs.evolve(error(2, "it is stuck"), record=Ending(EndingKind.STUCK, "it is stuck"))
+    ended = attrs.evolve(error(1, text()), record=JobEnding(JobEndingKind.BUNDLE, "no", record))
+    stuck = attrs.evolve(
+        error(2, "it is stuck"), record=JobEnding(JobEndingKind.STUCK, "it is stuck")
+    )
     first, second = log().read_messages([ended, stuck]).groups
     assert (first.failure.step, first.failure.element) == ("t3", "'x'")
     assert (first.failure.cause, second.failure.cause) == ("user_code", "stuck")

@@ -15,7 +15,7 @@ from beam_runner_model.observation import (
     ThreadStack,
 )
 from beam_runner_model.observation import Execution as Record
-from beam_runner_model.stories import BundleStory, DataPiece, StoryStatus, StoryStep
+from beam_runner_model.stories import BundleHistory, BundleStatus, DataPiece, HistoryEvent
 from beam_runner_model.waits import Wait, WaitKind
 
 from beam_runner_jobservices.client import JobClient
@@ -147,17 +147,17 @@ def test_job_list_marks_finished_jobs_with_retained_state(tmp_path: Path, pipeli
         assert found == {first: 1_700_000_000.5, second: None}
 
 
-FAILED_STEP = StoryStep("failed", 5, 1, 900, 2, "host", 12, failure=FAILED[0])
-STORY = BundleStory(
+FAILED_STEP = HistoryEvent("failed", 5, 1, 900, 2, "host", 12, failure=FAILED[0])
+STORY = BundleHistory(
     7,
-    StoryStatus.COMMITTED,
+    BundleStatus.COMMITTED,
     "s",
     ("A", "B"),
     3,
     (
-        StoryStep("planned", 4, 1, 800, reads=(DataPiece("input", "a/b", 4, 99, -5),)),
+        HistoryEvent("planned", 4, 1, 800, reads=(DataPiece("input", "a/b", 4, 99, -5),)),
         FAILED_STEP,
-        StoryStep("committed", 9, 2, 1_000, 2, "host", 13, writes=(DataPiece("out"),)),
+        HistoryEvent("committed", 9, 2, 1_000, 2, "host", 13, writes=(DataPiece("out"),)),
     ),
     4,
     20,
@@ -169,7 +169,7 @@ def test_observation_client_returns_bundle_story_as_reported(
 ) -> None:
     asked: list[tuple[str, int]] = []
 
-    def tell(job_id: str, bundle: int) -> BundleStory:
+    def tell(job_id: str, bundle: int) -> BundleHistory:
         asked.append((job_id, bundle))
         return STORY
 
@@ -177,18 +177,18 @@ def test_observation_client_returns_bundle_story_as_reported(
     with JobClient(server.start()) as client:
         try:
             job_id = client.submit(pipeline)
-            assert client.get_bundle_story(job_id, 7) == STORY
+            assert client.get_bundle_history(job_id, 7) == STORY
             assert asked == [(job_id, 7)]
             with pytest.raises(JobApiError, match="nothing") as unknown:
-                client.get_bundle_story("nothing", 7)
+                client.get_bundle_history("nothing", 7)
             assert unknown.value.code == "NOT_FOUND"
             with pytest.raises(JobApiError, match="isn't a number") as wrong:
-                client.get_bundle_story(job_id, "7")  # type: ignore[arg-type]
+                client.get_bundle_history(job_id, "7")  # type: ignore[arg-type]
             assert wrong.value.code == "INVALID_ARGUMENT"
             ended = executor.job(job_id).reporter
             ended.state(JobState.CANCELLING)
             ended.state(JobState.CANCELLED)
-            assert client.get_bundle_story(job_id, 8) == STORY, (
+            assert client.get_bundle_history(job_id, 8) == STORY, (
                 "the journal of an ended job may be kept"
             )
         finally:
@@ -199,7 +199,7 @@ def test_bundle_story_of_runner_without_journal_is_unimplemented(
     client: JobClient, pipeline: bytes
 ) -> None:
     with pytest.raises(JobApiError, match="record the history of bundles") as refused:
-        client.get_bundle_story(client.submit(pipeline), 0)
+        client.get_bundle_history(client.submit(pipeline), 0)
     assert refused.value.code == "UNIMPLEMENTED"
 
 
@@ -207,8 +207,8 @@ def test_bundle_story_of_later_version_is_read_without_unknown_fields() -> None:
     found = decode_json(
         encode_json({"bundle": 1, "status": "new", "happened": [{"kind": "new", "x": 1}]})
     )
-    assert make_record(BundleStory, found) == BundleStory(
-        1, "unknown", happened=(StoryStep("other"),)
+    assert make_record(BundleHistory, found) == BundleHistory(
+        1, "unknown", happened=(HistoryEvent("other"),)
     )
 
 

@@ -131,7 +131,7 @@ def test_user_with_rights_to_own_jobs_cannot_see_or_end_other_jobs(owners):
     calls = (
         *(bea.state, bea.pipeline, bea.metrics, bea.cancel, bea.drain, bea.get_execution),
         *(bea.get_stage_series, bea.errors, bea.logs, bea.get_stacks),
-        *(lambda job: bea.get_bundle_story(job, 1), lambda job: list(bea.states(job, LIMIT))),
+        *(lambda job: bea.get_bundle_history(job, 1), lambda job: list(bea.states(job, LIMIT))),
         lambda job: list(bea.messages(job, LIMIT)),
     )
     for call in calls:

@@ -8,13 +8,15 @@ import attrs
 import pytest
 from beam_runner_model.jobs import JobMetrics, JobSpec, JobState, StateEvent
 from beam_runner_model.successions import Succession
-from beam_runner_model.updates import Finding, Reason, UpdateReport, Verdict
+from beam_runner_model.updates import Finding, FindingReason, FindingVerdict, UpdateReport
 
 from beam_runner_jobservices.archive import Archive, pack_archive, unpack_archive
 from beam_runner_jobservices.job_file import JobFile
 from beam_runner_jobservices.recorder import FinishedJobSummary, UnfinishedJob
 
-REPORT = UpdateReport((Finding(Verdict.REFUSED, Reason.CODER, step="Sums", before="a"),))
+REPORT = UpdateReport(
+    (Finding(FindingVerdict.REFUSED, FindingReason.CODER, step="Sums", before="a"),)
+)
 FOUND = Succession("job-1", "job-3", "job-3", REPORT)
 JOB = UnfinishedJob(
     JobSpec("job-2", "job", b"pipeline", {}, "{}", {}, ""),

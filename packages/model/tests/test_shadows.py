@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_runner_model.shadow_rendering import render_shadow
+from beam_runner_model.shadow_rendering import render_shadow_report
 from beam_runner_model.shadows import (
     ShadowReport,
     SlotTotal,
@@ -101,7 +101,7 @@ def test_report_is_equal_if_something_was_compared_without_a_difference(
 @pytest.mark.parametrize("outcome", StepOutcome)
 def test_every_outcome_is_rendered_with_the_step(outcome: StepOutcome) -> None:
     step = StepComparison(outcome, "Write", "Store", 1, 2, MAX_TIMESTAMP, MAX_TIMESTAMP)
-    (line,) = render_shadow(ShadowReport(1.0, (step,)))
+    (line,) = render_shadow_report(ShadowReport(1.0, (step,)))
     assert line.startswith(outcome.value)
     assert "'Write'" in line
     assert "'Store'" in line

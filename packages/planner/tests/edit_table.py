@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apache_beam.transforms import trigger, window
-from beam_runner_model.updates import UpdateWishes
+from beam_runner_model.updates import UpdateInstructions
 from update_samples import (
     EMPTY,
     WAITING,
@@ -62,7 +62,7 @@ EDITS = [
         [
             "kept renamed step Tally: Count -> ",
         ],
-        wishes=UpdateWishes({"Count": "Tally"}),
+        wishes=UpdateInstructions({"Count": "Tally"}),
     ),
     Edit(
         "stateful-step-renamed-without-mapping",
@@ -79,7 +79,7 @@ EDITS = [
             "new added step Tally",
             "dropped removed step Count agreed",
         ],
-        wishes=UpdateWishes({"Count": ""}),
+        wishes=UpdateInstructions({"Count": ""}),
     ),
     Edit(
         "combine-removed",
@@ -121,7 +121,7 @@ EDITS = [
             "kept code_changed step Tally",
             "dropped removed state Tally/seen agreed",
         ],
-        wishes=UpdateWishes({"Count": "Tally"}, drop=frozenset({"Tally/seen"})),
+        wishes=UpdateInstructions({"Count": "Tally"}, drop=frozenset({"Tally/seen"})),
     ),
     Edit(
         "timer-removed-and-dropped",
@@ -334,7 +334,7 @@ EDITS = [
         [
             "refused ran_before source More/Impulse",
         ],
-        wishes=UpdateWishes(is_rollback=True),
+        wishes=UpdateInstructions(is_rollback=True),
     ),
     Edit(
         "source-that-a-rollback-may-start-again",
@@ -342,7 +342,7 @@ EDITS = [
         [
             "new ran_before source More/Impulse agreed",
         ],
-        wishes=UpdateWishes(drop=frozenset({"More"}), is_rollback=True),
+        wishes=UpdateInstructions(drop=frozenset({"More"}), is_rollback=True),
     ),
     Edit(
         "redistribution-of-an-ended-create-added",
@@ -358,7 +358,7 @@ EDITS = [
             "kept renamed source clock/ImpulseElement/Impulse: ticks/ImpulseElement/Impulse -> ",
             "kept renamed step clock/GenSequence/Reshuffle: ticks/GenSequence/Reshuffle -> ",
         ],
-        wishes=UpdateWishes({"ticks": "clock"}),
+        wishes=UpdateInstructions({"ticks": "clock"}),
     ),
     Edit(
         "mapping-of-an-unknown-old-name",
@@ -366,7 +366,7 @@ EDITS = [
         [
             "refused unknown_old_name mapping Cuont: Cuont -> Count",
         ],
-        wishes=UpdateWishes({"Cuont": "Count"}),
+        wishes=UpdateInstructions({"Cuont": "Count"}),
     ),
     Edit(
         "mapping-to-an-unknown-new-name",
@@ -376,7 +376,7 @@ EDITS = [
             "new added step Tally",
             "refused removed step Count:  -> Tally",
         ],
-        wishes=UpdateWishes({"Count": "Taly"}),
+        wishes=UpdateInstructions({"Count": "Taly"}),
     ),
     Edit(
         "mapping-to-a-name-that-another-step-has",
@@ -386,7 +386,7 @@ EDITS = [
             "refused removed step More",
         ],
         old=Stream(more="stateful"),
-        wishes=UpdateWishes({"More": "Count"}),
+        wishes=UpdateInstructions({"More": "Count"}),
     ),
     Edit(
         "consent-to-an-unknown-name",
@@ -395,6 +395,6 @@ EDITS = [
             "refused unknown_name consent Count/nix",
             "refused unknown_name consent Cuont",
         ],
-        wishes=UpdateWishes(drop=frozenset({"Cuont"}), trust=frozenset({"Count/nix"})),
+        wishes=UpdateInstructions(drop=frozenset({"Cuont"}), trust=frozenset({"Count/nix"})),
     ),
 ]

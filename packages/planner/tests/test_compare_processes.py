@@ -8,7 +8,12 @@ import sys
 from pathlib import Path
 
 from beam_runner_model.jobs import JobSpec
-from beam_runner_model.updates import Reason, StageContents, UpdateWishes, Verdict
+from beam_runner_model.updates import (
+    FindingReason,
+    FindingVerdict,
+    StageContents,
+    UpdateInstructions,
+)
 
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.translate import plan_job
@@ -33,9 +38,12 @@ def test_pipeline_built_by_two_processes_has_only_changed_code_findings(tmp_path
     assert [writer.wait(120) for writer in writers] == [0, 0]
     old, new = (plan_of_file(tmp_path / seed) for seed in ("1", "2"))
     contents = dict.fromkeys(old.stages, FULL)
-    report = compare_plans(old, new, UpdateWishes(), contents).report
-    assert {finding.verdict for finding in report.findings} == {Verdict.KEPT}
-    assert {finding.reason for finding in report.findings} <= {Reason.SAME, Reason.CODE_CHANGED}
+    report = compare_plans(old, new, UpdateInstructions(), contents).report
+    assert {finding.verdict for finding in report.findings} == {FindingVerdict.KEPT}
+    assert {finding.reason for finding in report.findings} <= {
+        FindingReason.SAME,
+        FindingReason.CODE_CHANGED,
+    }
     assert {stage.identity.partition(":")[0] for stage in old.stages.values()} == {
         *("begin", "deal", "keyed", "stored", "lifted", "group")
     }

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 import samples
-from beam_runner_model.update_rendering import render_finding, render_report
-from beam_runner_model.updates import Finding, PlanCorrespondence, Reason, UpdateWishes, Verdict
+from beam_runner_model.update_rendering import render_finding, render_update_report
+from beam_runner_model.updates import (
+    Finding,
+    FindingReason,
+    FindingVerdict,
+    PlanCorrespondence,
+    UpdateInstructions,
+)
 from edit_table import EDITS
 from update_samples import CountWithoutAlarm, CountWithoutSeen, Edit, Stream, contents_of, drop
 
@@ -27,23 +33,25 @@ def describe(finding: Finding) -> str:
 def test_plan_comparison_after_an_edit_has_exactly_the_expected_findings(edit: Edit) -> None:
     old, new = samples.plan_of(edit.old), samples.plan_of(edit.new)
     report = compare_plans(old, new, edit.wishes, contents_of(old, **edit.data)).report
-    changed = [finding for finding in report.findings if finding.reason is not Reason.SAME]
+    changed = [finding for finding in report.findings if finding.reason is not FindingReason.SAME]
     assert [describe(finding) for finding in changed] == edit.expected
     assert len({*map(render_finding, report.findings)}) == len(report.findings)
 
 
-def correspondence(new: Stream, wishes: UpdateWishes | None = None) -> PlanCorrespondence:
+def correspondence(new: Stream, wishes: UpdateInstructions | None = None) -> PlanCorrespondence:
     old = samples.plan_of(BASE)
-    compared = compare_plans(old, samples.plan_of(new), wishes or UpdateWishes(), contents_of(old))
+    compared = compare_plans(
+        old, samples.plan_of(new), wishes or UpdateInstructions(), contents_of(old)
+    )
     return compared.correspondence
 
 
 def test_plan_comparison_of_an_unchanged_stream_keeps_every_stage() -> None:
     plan = samples.plan_of(BASE)
-    compared = compare_plans(plan, plan, UpdateWishes(), contents_of(plan))
+    compared = compare_plans(plan, plan, UpdateInstructions(), contents_of(plan))
     identities = {stage.identity: stage.identity for stage in plan.stages.values()}
     assert compared.correspondence.stages == identities
-    assert {finding.reason for finding in compared.report.findings} == {Reason.SAME}
+    assert {finding.reason for finding in compared.report.findings} == {FindingReason.SAME}
     assert len(compared.report.kept) == len(plan.stages)
     assert not compared.report.is_refused
 
@@ -51,12 +59,12 @@ def test_plan_comparison_of_an_unchanged_stream_keeps_every_stage() -> None:
 def test_plan_comparison_after_a_changed_environment_has_no_differences() -> None:
     old, new = samples.plan_of(BASE), samples.plan_of(BASE, *samples.EXTERNAL)
     assert not old.needs_sdks and new.needs_sdks
-    report = compare_plans(old, new, UpdateWishes(), contents_of(old)).report
-    assert {finding.reason for finding in report.findings} == {Reason.SAME}
+    report = compare_plans(old, new, UpdateInstructions(), contents_of(old)).report
+    assert {finding.reason for finding in report.findings} == {FindingReason.SAME}
 
 
 def test_plan_comparison_maps_a_renamed_stage_to_its_new_identity() -> None:
-    renamed = correspondence(Stream(count_name="Tally"), UpdateWishes({"Count": "Tally"}))
+    renamed = correspondence(Stream(count_name="Tally"), UpdateInstructions({"Count": "Tally"}))
     assert renamed.stages["keyed:Count"] == "keyed:Tally"
     assert renamed.collections["stored:Count|None"] == "stored:Tally|None"
     assert renamed.dropped_stages == frozenset()
@@ -85,22 +93,26 @@ def test_plan_comparison_maps_a_side_input_to_its_new_position() -> None:
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
-        (samples.group, Reason.JOB_BOUNDED),
-        (samples.scripted_stateful, Reason.JOB_SCRIPTED),
+        (samples.group, FindingReason.JOB_BOUNDED),
+        (samples.scripted_stateful, FindingReason.JOB_SCRIPTED),
     ],
     ids=["bounded", "scripted"],
 )
 def test_plan_comparison_refuses_a_job_that_cannot_be_updated(
-    build: samples.Build, reason: Reason
+    build: samples.Build, reason: FindingReason
 ) -> None:
     plan = samples.plan_of(build)
-    (finding,) = compare_plans(plan, plan, UpdateWishes(), {}).report.findings
-    assert (finding.verdict, finding.reason) == (Verdict.REFUSED, reason)
+    (finding,) = compare_plans(plan, plan, UpdateInstructions(), {}).report.findings
+    assert (finding.verdict, finding.reason) == (FindingVerdict.REFUSED, reason)
 
 
 def test_plan_comparison_report_lists_refusals_first() -> None:
     old = samples.plan_of(BASE)
     new = samples.plan_of(Stream(count_name="Tally"))
-    lines = [*render_report(compare_plans(old, new, UpdateWishes(), contents_of(old)).report)]
+    lines = [
+        *render_update_report(
+            compare_plans(old, new, UpdateInstructions(), contents_of(old)).report
+        )
+    ]
     verdicts = [line.partition(":")[0] for line in lines]
     assert verdicts[:2] == ["refused", "new"] and {*verdicts[2:]} == {"kept"}

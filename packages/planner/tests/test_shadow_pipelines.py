@@ -14,7 +14,7 @@ from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.userstate import BagStateSpec
 from apache_beam.transforms.window import FixedWindows
-from beam_runner_model.updates import UpdateWishes, Verdict
+from beam_runner_model.updates import FindingVerdict, UpdateInstructions
 from beam_runner_urns import transforms as transform_urns
 from samples import EXTERNAL, built, job_of
 
@@ -133,9 +133,9 @@ def test_shadow_plan_continues_all_data_but_that_of_replaced_steps(flags: tuple[
     proto = built(_stream, *flags)
     found = shadow_of(proto, "Sink")
     old, new = plan_of(proto.SerializeToString()), plan_of(found.pipeline)
-    report = compare_plans(old, new, UpdateWishes(drop=frozenset(found.steps)), {}).report
+    report = compare_plans(old, new, UpdateInstructions(drop=frozenset(found.steps)), {}).report
     assert not report.is_refused
-    assert {one.step for one in report.findings if one.verdict is Verdict.DROPPED} <= {
+    assert {one.step for one in report.findings if one.verdict is FindingVerdict.DROPPED} <= {
         *found.steps,
         "Sink/Deal",
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_model.updates import Reason
+from beam_runner_model.updates import FindingReason
 
 from beam_runner_planner.updates.names import StepMatch
 
@@ -38,7 +38,7 @@ def test_name_mapping_can_exchange_the_names_of_two_steps() -> None:
 def test_name_mapping_to_the_name_of_another_step_is_reported() -> None:
     match = StepMatch(["a", "b"], ["b"], {"a": "b"})
     (problem,) = match.list_mapping_problems()
-    assert (problem.reason, problem.step, problem.before) == (Reason.TWO_OLD_NAMES, "a", "b")
+    assert (problem.reason, problem.step, problem.before) == (FindingReason.TWO_OLD_NAMES, "a", "b")
 
 
 def test_name_mapping_of_two_steps_to_the_same_name_is_reported() -> None:
@@ -49,7 +49,7 @@ def test_name_mapping_of_two_steps_to_the_same_name_is_reported() -> None:
 def test_name_mapping_with_unknown_names_is_reported() -> None:
     match = StepMatch(["a", "b"], ["c"], {"x": "c", "a": "y"})
     reasons = {problem.step: problem.reason for problem in match.list_mapping_problems()}
-    assert reasons == {"x": Reason.UNKNOWN_OLD_NAME, "a": Reason.UNKNOWN_NEW_NAME}
+    assert reasons == {"x": FindingReason.UNKNOWN_OLD_NAME, "a": FindingReason.UNKNOWN_NEW_NAME}
 
 
 def test_name_mapping_to_an_empty_name_removes_the_step() -> None:

@@ -12,7 +12,7 @@ from apache_beam.coders import BytesCoder, StrUtf8Coder, VarIntCoder
 from apache_beam.transforms import trigger, userstate, window
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.timeutil import TimeDomain
-from beam_runner_model.updates import StageContents, UpdateWishes
+from beam_runner_model.updates import StageContents, UpdateInstructions
 
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.updates.views import list_stage_views
@@ -249,18 +249,18 @@ class Edit:
     new: Stream
     expected: list[str]
     old: Stream = attrs.field(factory=Stream)
-    wishes: UpdateWishes = attrs.field(factory=UpdateWishes)
+    wishes: UpdateInstructions = attrs.field(factory=UpdateInstructions)
     data: Mapping[str, StageContents] = attrs.field(factory=dict)
 
 
-def drop(*names: str) -> UpdateWishes:
+def drop(*names: str) -> UpdateInstructions:
     """Returns the options of an update that may drop data."""
-    return UpdateWishes(drop=frozenset(names))
+    return UpdateInstructions(drop=frozenset(names))
 
 
-def trust(*names: str) -> UpdateWishes:
+def trust(*names: str) -> UpdateInstructions:
     """Returns the options of an update that trusts coders."""
-    return UpdateWishes(trust=frozenset(names))
+    return UpdateInstructions(trust=frozenset(names))
 
 
 def _same(pair: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from beam_runner_model.jobs import JobSpec
-from beam_runner_model.updates import UpdateWishes
+from beam_runner_model.updates import UpdateInstructions
 
 from beam_runner_runtime.option_errors import InvalidOptionError
 from beam_runner_runtime.update_options import (
@@ -46,7 +46,7 @@ def test_all_update_options_are_parsed() -> None:
     assert parse_update_options(asked) == UpdateOptions(
         is_check=True,
         job_id="job-1",
-        wishes=UpdateWishes(
+        wishes=UpdateInstructions(
             {"a": "b"}, frozenset({"Step", "Other/state"}), frozenset({"Step/state"})
         ),
         quiet_seconds=60.0,
@@ -139,21 +139,21 @@ def test_rollback_replaces_the_options_of_the_earlier_update() -> None:
         beam_spark_from_savepoint="/savepoint",
         transform_name_mapping={"a": "b"},
     )
-    wishes = UpdateWishes({"c": "d"}, frozenset({"Step"}))
+    wishes = UpdateInstructions({"c": "d"}, frozenset({"Step"}))
     found = make_rollback_options(replaced, "job-2", wishes, quiet="1s", is_check=False)
     assert found["beam:option:job_name:v1"] == "orders"
     parsed = parse_update_options(found)
-    expected = UpdateWishes({"c": "d"}, frozenset({"Step"}), is_rollback=True)
+    expected = UpdateInstructions({"c": "d"}, frozenset({"Step"}), is_rollback=True)
     assert parsed == UpdateOptions(False, "job-2", expected, 1.0, 0.0, rollback_to="job-1")
 
 
 def test_rollback_without_update_options_uses_defaults() -> None:
     found = make_rollback_options(
-        make_job("job-1"), "job-2", UpdateWishes(), quiet="", is_check=True
+        make_job("job-1"), "job-2", UpdateInstructions(), quiet="", is_check=True
     )
     parsed = parse_update_options(found)
     assert parsed is not None
-    assert (parsed.is_check, parsed.wishes) == (True, UpdateWishes(is_rollback=True))
+    assert (parsed.is_check, parsed.wishes) == (True, UpdateInstructions(is_rollback=True))
     assert parsed.quiet_seconds == UpdateOptions().quiet_seconds
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from beam_runner_driver.updates.job_update import UpdateAnswer, UpdateOutcome
 from beam_runner_model.jobs import Importance
-from beam_runner_model.updates import Finding, Reason, UpdateReport, Verdict
+from beam_runner_model.updates import Finding, FindingReason, FindingVerdict, UpdateReport
 
 from beam_runner_server.update_messages import describe_refusal, make_message_lines
 
-KEPT = Finding(Verdict.KEPT, Reason.SAME, step="Kept")
-NEW = Finding(Verdict.NEW, Reason.ADDED, step="New")
-REFUSED = Finding(Verdict.REFUSED, Reason.REMOVED, step="Gone", state_bytes=5)
+KEPT = Finding(FindingVerdict.KEPT, FindingReason.SAME, step="Kept")
+NEW = Finding(FindingVerdict.NEW, FindingReason.ADDED, step="New")
+REFUSED = Finding(FindingVerdict.REFUSED, FindingReason.REMOVED, step="Gone", state_bytes=5)
 
 
 def test_update_message_has_one_line_per_finding_with_refusals_first() -> None:

@@ -19,7 +19,7 @@ from beam_runner_model.observation import (
     StageSeries,
     ThreadStack,
 )
-from beam_runner_model.stories import BundleStory, StoryStatus
+from beam_runner_model.stories import BundleHistory, BundleStatus
 from beam_runner_model.waits import Wait, WaitKind
 from starlette.testclient import TestClient
 
@@ -59,7 +59,7 @@ class Server:
     def __init__(self, folder: Path, port: int = 0, **more: Any) -> None:
         self.jobs: list[Any] = []
         self.kind: type[Job] = Job
-        self.stories: dict[int, BundleStory] = {}
+        self.stories: dict[int, BundleHistory] = {}
         self.server = JobServer(
             self._run, artifacts_dir=folder, port=port, tell_story=self._story, **more
         )
@@ -67,8 +67,10 @@ class Server:
         door = self.server.door
         self.client = JobClient(door.target, credentials=Credentials(token=door.token))
 
-    def _story(self, job_id: str, bundle: int) -> BundleStory:
-        return self.stories.get(bundle) or BundleStory(bundle, StoryStatus.UNKNOWN, next_bundle=3)
+    def _story(self, job_id: str, bundle: int) -> BundleHistory:
+        return self.stories.get(bundle) or BundleHistory(
+            bundle, BundleStatus.UNKNOWN, next_bundle=3
+        )
 
     def _run(self, spec: JobSpec, reporter: JobReporter) -> Job:
         job = self.kind(spec, reporter)

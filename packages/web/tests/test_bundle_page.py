@@ -5,22 +5,32 @@ from __future__ import annotations
 from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import Importance
 from beam_runner_model.observation import Execution, ObservedBundle
-from beam_runner_model.stories import BundleStory, DataPiece, StoryKind, StoryStatus, StoryStep
+from beam_runner_model.stories import (
+    BundleHistory,
+    BundleStatus,
+    DataPiece,
+    HistoryEvent,
+    HistoryEventKind,
+)
 from starlette.testclient import TestClient
 
 from .conftest import Observed, Server
 
 FAILED = FailedBundle("s3", 2, ("Count",), 1, FailureCause.USER_CODE, "Count", "ValueError: <b>no")
-STORY = BundleStory(
+STORY = BundleHistory(
     2,
-    StoryStatus.COMMITTED,
+    BundleStatus.COMMITTED,
     "s3",
     ("Count",),
     5,
     (
-        StoryStep(StoryKind.PLANNED, 7, 1, 800, reads=(DataPiece("input", "b/<x>", 4, 99),)),
-        StoryStep(StoryKind.FAILED, 8, 1, 900, 0, "host", 12, failure=FAILED),
-        StoryStep(StoryKind.COMMITTED, 9, 2, 950, 1, "host", 13, writes=(DataPiece("counts"),)),
+        HistoryEvent(
+            HistoryEventKind.PLANNED, 7, 1, 800, reads=(DataPiece("input", "b/<x>", 4, 99),)
+        ),
+        HistoryEvent(HistoryEventKind.FAILED, 8, 1, 900, 0, "host", 12, failure=FAILED),
+        HistoryEvent(
+            HistoryEventKind.COMMITTED, 9, 2, 950, 1, "host", 13, writes=(DataPiece("counts"),)
+        ),
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from beam_runner_engine.scheduler.refusals import Refusal, RefusalKind, TransferRefused
-from beam_runner_model.updates import Finding, Reason, UpdateReport, Verdict
+from beam_runner_model.updates import Finding, FindingReason, FindingVerdict, UpdateReport
 from beam_runner_storage.journal.errors import JournalError
 
 from beam_runner_driver.job import switch as module
@@ -21,9 +21,11 @@ from beam_runner_driver.job.job_events import (
 from beam_runner_driver.job.switch import JobSwitch
 from beam_runner_driver.updates.job_update import JobUpdate, UpdateOutcome
 
-KEPT = UpdateReport((Finding(Verdict.KEPT, Reason.SAME, step="a"),))
-WAITS = UpdateReport((Finding(Verdict.REFUSED, Reason.REMOVED, step="a", passes=True),))
-REFUSED = UpdateReport((Finding(Verdict.REFUSED, Reason.REMOVED, step="a"),))
+KEPT = UpdateReport((Finding(FindingVerdict.KEPT, FindingReason.SAME, step="a"),))
+WAITS = UpdateReport(
+    (Finding(FindingVerdict.REFUSED, FindingReason.REMOVED, step="a", passes=True),)
+)
+REFUSED = UpdateReport((Finding(FindingVerdict.REFUSED, FindingReason.REMOVED, step="a"),))
 
 
 class OldJob:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from beam_runner_model.failures import FailureCause
-from beam_runner_model.stories import BundleStory, StoryKind, StoryStatus, render_story
+from beam_runner_model.stories import (
+    BundleHistory,
+    BundleStatus,
+    HistoryEventKind,
+    render_bundle_history,
+)
 from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, UserFailure
 from beam_runner_storage.journal.journal import Journal
 from rig import Rig
 from small_jobs import DONE, LOOP_BYTES, rig_of, running
 
-from beam_runner_driver.reports.story import reconstruct_bundle_story
+from beam_runner_driver.reports.story import reconstruct_bundle_history
 
 FAILURE = UserFailure("see", "ValueError: no", "Traceback", "'a'")
 
@@ -21,25 +26,25 @@ def journal_of(rig: Rig) -> Journal:
     return journal
 
 
-def kinds(found: BundleStory) -> list[StoryKind]:
+def kinds(found: BundleHistory) -> list[HistoryEventKind]:
     return [step.kind for step in found.happened]
 
 
 def test_bundle_history_of_committed_bundle_has_its_lane_and_data(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
     number = order.bundle.number
-    before = reconstruct_bundle_story(journal_of(rig), number)
-    assert before.status is StoryStatus.OPEN
-    assert kinds(before) == [StoryKind.PLANNED]
+    before = reconstruct_bundle_history(journal_of(rig), number)
+    assert before.status is BundleStatus.OPEN
+    assert kinds(before) == [HistoryEventKind.PLANNED]
     (read,) = before.happened[0].reads
     assert (read.name, read.elements) == ("input", 4)
     worker.pending.appendleft(order)
     rig.run()
     assert rig.ledger.end == DONE
-    (first, last) = (reconstruct_bundle_story(journal_of(rig), n) for n in (0, number))
-    assert kinds(first) == [StoryKind.SNAPSHOT, StoryKind.COMMITTED]
+    (first, last) = (reconstruct_bundle_history(journal_of(rig), n) for n in (0, number))
+    assert kinds(first) == [HistoryEventKind.SNAPSHOT, HistoryEventKind.COMMITTED]
     assert [(one.name, one.elements) for one in first.happened[1].writes] == [("values", 4)]
-    assert last.status is StoryStatus.COMMITTED
+    assert last.status is BundleStatus.COMMITTED
     committed = last.happened[-1]
     place = (committed.lane, committed.host, committed.pid)
     assert place == (0, worker.hello.host, worker.hello.pid)
@@ -50,14 +55,14 @@ def test_bundle_history_of_failed_attempt_has_error_step_and_lane(tmp_path: Path
     rig, worker, order = running(tmp_path)
     rig.coordinator.handle_message(worker, BundleFailure(Attempt.of_bundle(order.bundle), FAILURE))
     rig.coordinator.run_round()
-    found = reconstruct_bundle_story(journal_of(rig), order.bundle.number)
+    found = reconstruct_bundle_history(journal_of(rig), order.bundle.number)
     failed = found.happened[1]
-    assert failed.kind is StoryKind.FAILED
+    assert failed.kind is HistoryEventKind.FAILED
     assert failed.failure is not None
     assert (failed.failure.kind, failed.failure.step) == (FailureCause.USER_CODE, "see")
     assert (failed.lane, failed.pid) == (0, worker.hello.pid)
-    assert found.status is StoryStatus.OPEN
-    text = "\n".join(render_story(found))
+    assert found.status is BundleStatus.OPEN
+    text = "\n".join(render_bundle_history(found))
     assert "attempt 1 failed on lane 0 by process" in text
     assert "at 'see': ValueError: no, at the element 'a'" in text
 
@@ -66,12 +71,12 @@ def test_bundle_history_of_lost_attempt_names_process_and_next_attempt(tmp_path:
     rig, worker, order = running(tmp_path)
     rig.lose(worker)
     rig.run()
-    found = reconstruct_bundle_story(journal_of(rig), order.bundle.number)
+    found = reconstruct_bundle_history(journal_of(rig), order.bundle.number)
     assert kinds(found) == [
-        StoryKind.PLANNED,
-        StoryKind.FAILED,
-        StoryKind.RETRIED,
-        StoryKind.COMMITTED,
+        HistoryEventKind.PLANNED,
+        HistoryEventKind.FAILED,
+        HistoryEventKind.RETRIED,
+        HistoryEventKind.COMMITTED,
     ]
     lost, again = found.happened[1:3]
     assert (lost.host, lost.pid) == (worker.hello.host, worker.hello.pid)
@@ -85,8 +90,8 @@ def test_bundle_history_of_bundle_in_scheduler_loop_names_its_lane(tmp_path: Pat
     rig = rig_of(tmp_path, loop_bytes=LOOP_BYTES)
     rig.run()
     assert rig.ledger.end == DONE
-    found = reconstruct_bundle_story(journal_of(rig), 1)
-    assert found.status is StoryStatus.COMMITTED
+    found = reconstruct_bundle_history(journal_of(rig), 1)
+    assert found.status is BundleStatus.COMMITTED
     assert found.happened[-1].lane == 0
 
 
@@ -94,12 +99,12 @@ def test_bundle_history_of_unknown_bundle_names_last_bundle(tmp_path: Path) -> N
     rig = rig_of(tmp_path)
     rig.run()
     last = rig.ledger.next_bundle - 1
-    found = reconstruct_bundle_story(journal_of(rig), last + 1)
-    assert found.status is StoryStatus.UNKNOWN
-    assert render_story(found) == [
+    found = reconstruct_bundle_history(journal_of(rig), last + 1)
+    assert found.status is BundleStatus.UNKNOWN
+    assert render_bundle_history(found) == [
         f"the job has no bundle {last + 1}: the last one is bundle {last}"
     ]
-    assert reconstruct_bundle_story(journal_of(rig), -1).status is StoryStatus.UNKNOWN
+    assert reconstruct_bundle_history(journal_of(rig), -1).status is BundleStatus.UNKNOWN
 
 
 def test_bundle_history_of_bundle_committed_before_snapshot_is_not_available(
@@ -109,10 +114,10 @@ def test_bundle_history_of_bundle_committed_before_snapshot_is_not_available(
     rig.run()
     journal = journal_of(rig)
     journal.store_snapshot(rig.ledger.encode_snapshot())
-    found = reconstruct_bundle_story(journal, 0)
-    assert found.status is StoryStatus.COMPACTED
+    found = reconstruct_bundle_history(journal, 0)
+    assert found.status is BundleStatus.COMPACTED
     assert found.first_entry > 0
-    (line,) = render_story(found)
+    (line,) = render_bundle_history(found)
     assert f"ended before entry {found.first_entry} of the journal" in line
 
 
@@ -120,9 +125,9 @@ def test_bundle_history_of_bundle_open_at_snapshot_starts_at_snapshot(tmp_path: 
     rig, _, order = running(tmp_path)
     journal = journal_of(rig)
     journal.store_snapshot(rig.ledger.encode_snapshot())
-    found = reconstruct_bundle_story(journal, order.bundle.number)
-    assert found.status is StoryStatus.OPEN
-    assert kinds(found) == [StoryKind.SNAPSHOT]
+    found = reconstruct_bundle_history(journal, order.bundle.number)
+    assert found.status is BundleStatus.OPEN
+    assert kinds(found) == [HistoryEventKind.SNAPSHOT]
     assert found.happened[0].reads
 
 
@@ -130,6 +135,6 @@ def test_bundle_history_without_journal_reports_missing_journal(tmp_path: Path) 
     rig = rig_of(tmp_path)
     journal = journal_of(rig)
     journal.delete_journal()
-    found = reconstruct_bundle_story(journal, 0)
-    assert found.status is StoryStatus.NO_JOURNAL
-    assert "--keep-failed-streams" in render_story(found)[0]
+    found = reconstruct_bundle_history(journal, 0)
+    assert found.status is BundleStatus.NO_JOURNAL
+    assert "--keep-failed-streams" in render_bundle_history(found)[0]

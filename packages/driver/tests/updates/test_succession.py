@@ -12,7 +12,7 @@ from beam_runner_engine.scheduler.kept_state import Identities, KeptState
 from beam_runner_engine.scheduler.policy import DefaultPolicy
 from beam_runner_engine.scheduler.refusals import TransferRefused
 from beam_runner_engine.scheduler.specs import Limits
-from beam_runner_model.updates import PlanCorrespondence, Reason, Verdict
+from beam_runner_model.updates import FindingReason, FindingVerdict, PlanCorrespondence
 from beam_runner_planner.plan import JobPlan
 from ledger_jobs import CHAIN, KEYED, WAITING, Job, keyed_job, reply, rows
 
@@ -178,15 +178,15 @@ def test_files_of_divided_shard_stay_until_the_last_part_needs_them() -> None:
 
 @pytest.mark.parametrize(
     ("after", "verdict"),
-    [(None, None), (4, None), (8, Verdict.KEPT), (12, Verdict.KEPT)]
-    + [(number, Verdict.REFUSED) for number in (2, 3, 6)],
+    [(None, None), (4, None), (8, FindingVerdict.KEPT), (12, FindingVerdict.KEPT)]
+    + [(number, FindingVerdict.REFUSED) for number in (2, 3, 6)],
 )
 def test_number_of_key_shards_can_only_grow_by_a_multiple(
-    after: int | None, verdict: Verdict | None
+    after: int | None, verdict: FindingVerdict | None
 ) -> None:
     plan, ledger = with_keyed_work()
     report = compare_with_ledger(ledger, NextJob(plan, TUNING, key_shards=after)).report
-    found = [one for one in report.findings if one.reason is Reason.KEY_SHARDS]
+    found = [one for one in report.findings if one.reason is FindingReason.KEY_SHARDS]
     assert [one.verdict for one in found] == ([] if verdict is None else [verdict])
     assert all((one.before, one.after) == ("4", str(after)) for one in found)
 

@@ -20,7 +20,7 @@ from beam_runner_model.jobs import (
 from beam_runner_model.observation import Execution, JobTimes, StageSeries, ThreadStack
 from beam_runner_model.replays import ReplayReport
 from beam_runner_model.savepoints import Savepoint
-from beam_runner_model.stories import BundleStory
+from beam_runner_model.stories import BundleHistory
 from beam_runner_model.successions import RollbackRequest, Succession
 
 from beam_runner_jobservices._protos import JobStub, RetrievalStub, StagingStub
@@ -216,13 +216,13 @@ class JobClient:
         found = self._call_observation_service("GetStacks", {"job_id": job_id})
         return tuple(make_record(ThreadStack, one) for one in found["stacks"])
 
-    def get_bundle_story(self, job_id: str, bundle: int) -> BundleStory:
+    def get_bundle_history(self, job_id: str, bundle: int) -> BundleHistory:
         """Returns the history of a bundle from the job's journal.
 
         The call also works for a finished job, as long as the server retains its journal. Raises
         UNIMPLEMENTED if the server has no journals.
         """
-        return self._get_record(BundleStory, "GetStory", {"job_id": job_id, "bundle": bundle})
+        return self._get_record(BundleHistory, "GetStory", {"job_id": job_id, "bundle": bundle})
 
     def get_succession(self, job_id: str) -> Succession:
         """Returns a job's predecessor, successor and latest comparison with another job.

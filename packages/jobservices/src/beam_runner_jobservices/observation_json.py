@@ -16,7 +16,7 @@ fields, and use defaults for missing fields. A server without the service answer
 | `RollBack` | `{"job_id": ..., "request": RollbackRequest}` | `{"job_id": ...}` of the new job |
 | `ReplayQuarantine` | `{"job_id": ..., "url": ..., "expired": ...}` | `ReplayReport` |
 | `GetPages` | `{}` | `{"url": ...}`, empty without web pages |
-| `GetStory` | `{"job_id": ..., "bundle": ...}` | `BundleStory` |
+| `GetStory` | `{"job_id": ..., "bundle": ...}` | `BundleHistory` |
 | `GetSuccession` | `{"job_id": ...}` | `Succession` |
 
 All times are wall-clock seconds since the epoch, and durations are seconds.

@@ -20,7 +20,7 @@ from beam_runner_model.jobs import (
 from beam_runner_model.observation import Execution, StageSeries, ThreadStack
 from beam_runner_model.replays import ReplayReport
 from beam_runner_model.savepoints import Savepoint
-from beam_runner_model.stories import BundleStory
+from beam_runner_model.stories import BundleHistory
 from beam_runner_model.successions import RollbackRequest, Succession
 
 
@@ -70,7 +70,7 @@ class JobObserver(Protocol):
         """
 
 
-StoryTeller: TypeAlias = Callable[[str, int], BundleStory]
+StoryTeller: TypeAlias = Callable[[str, int], BundleHistory]
 """A function that returns the journal's records about a bundle, given a job id and the bundle's
 number. The job may be finished.
 """

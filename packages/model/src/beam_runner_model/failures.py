@@ -67,7 +67,7 @@ class FailedBundle:
     end: ProcessExit | None = None
 
 
-class EndingKind(enum.StrEnum):
+class JobEndingKind(enum.StrEnum):
     """Kind of reason for which a job fails."""
 
     BUNDLE = "bundle"
@@ -85,12 +85,12 @@ class EndingKind(enum.StrEnum):
     OTHER = "other"
 
     @classmethod
-    def _missing_(cls, value: object) -> EndingKind:
+    def _missing_(cls, value: object) -> JobEndingKind:
         return cls.OTHER
 
 
 @attrs.frozen
-class Ending:
+class JobEnding:
     """Reason for which a job failed.
 
     Attributes:
@@ -100,7 +100,7 @@ class Ending:
         waits: the waits of the job, for the kind `STUCK`.
     """
 
-    kind: EndingKind = attrs.field(converter=EndingKind)
+    kind: JobEndingKind = attrs.field(converter=JobEndingKind)
     reason: str = ""
     failure: FailedBundle | None = None
     waits: tuple[Wait, ...] = ()

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from beam_runner_model.shadows import ShadowReport, StepComparison, StepOutcome
 
 
-def render_shadow(report: ShadowReport) -> Iterator[str]:
+def render_shadow_report(report: ShadowReport) -> Iterator[str]:
     """Yields a line for each step, and lines about errors."""
     for step in report.steps:
-        yield f"{step.outcome.value}: {render_step(step)}"
+        yield f"{step.outcome.value}: {render_step_comparison(step)}"
     if report.old_failure:
         yield f"the running program failed in the shadow run: {report.old_failure}"
     if report.new_failure:
         yield f"the new program failed in the shadow run: {report.new_failure}"
 
 
-def render_step(step: StepComparison) -> str:
+def render_step_comparison(step: StepComparison) -> str:
     """Returns the text about a compared step, without the final period."""
     name = f"the input of {step.step!r}"
     if step.before:

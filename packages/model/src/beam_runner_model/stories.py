@@ -10,7 +10,7 @@ from beam_runner_model.failures import FailedBundle
 from beam_runner_model.times import Timestamp
 
 
-class StoryStatus(enum.StrEnum):
+class BundleStatus(enum.StrEnum):
     """Status of a bundle, according to the journal of its job."""
 
     OPEN = "open"
@@ -32,11 +32,11 @@ class StoryStatus(enum.StrEnum):
     """
 
     @classmethod
-    def _missing_(cls, value: object) -> StoryStatus:
+    def _missing_(cls, value: object) -> BundleStatus:
         return cls.UNKNOWN
 
 
-class StoryKind(enum.StrEnum):
+class HistoryEventKind(enum.StrEnum):
     """Kind of an event in the history of a bundle."""
 
     SNAPSHOT = "snapshot"
@@ -55,7 +55,7 @@ class StoryKind(enum.StrEnum):
     OTHER = "other"
 
     @classmethod
-    def _missing_(cls, value: object) -> StoryKind:
+    def _missing_(cls, value: object) -> HistoryEventKind:
         return cls.OTHER
 
 
@@ -80,7 +80,7 @@ class DataPiece:
 
 
 @attrs.frozen
-class StoryStep:
+class HistoryEvent:
     """Event in the history of a bundle.
 
     Attributes:
@@ -97,7 +97,7 @@ class StoryStep:
         reason: the reason for which a section was refused.
     """
 
-    kind: StoryKind = attrs.field(converter=StoryKind)
+    kind: HistoryEventKind = attrs.field(converter=HistoryEventKind)
     entry: int = 0
     attempt: int = 0
     time: Timestamp = 0
@@ -111,7 +111,7 @@ class StoryStep:
 
 
 @attrs.frozen
-class BundleStory:
+class BundleHistory:
     """History of one bundle according to the journal.
 
     Attributes:
@@ -126,35 +126,35 @@ class BundleStory:
     """
 
     bundle: int
-    status: StoryStatus = attrs.field(converter=StoryStatus)
+    status: BundleStatus = attrs.field(converter=BundleStatus)
     stage: str = ""
     steps: tuple[str, ...] = ()
     shard: int | None = None
-    happened: tuple[StoryStep, ...] = ()
+    happened: tuple[HistoryEvent, ...] = ()
     first_entry: int = 0
     next_bundle: int = 0
 
 
-def render_status(story: BundleStory) -> str:
+def render_bundle_status(story: BundleHistory) -> str:
     """Returns one sentence about the status of a story."""
     name = f"bundle {story.bundle}"
     match story.status:
-        case StoryStatus.OPEN:
+        case BundleStatus.OPEN:
             return f"{name} is open: it runs, waits to run, or waits for its next attempt"
-        case StoryStatus.COMMITTED:
+        case BundleStatus.COMMITTED:
             return f"{name} is committed"
-        case StoryStatus.CANCELLED:
+        case BundleStatus.CANCELLED:
             return f"{name} was cancelled with its job"
-        case StoryStatus.REFUSED:
+        case BundleStatus.REFUSED:
             return (
                 f"{name} was a section that can't run as one: its stages have bundles of their own"
             )
-        case StoryStatus.COMPACTED:
+        case BundleStatus.COMPACTED:
             return (
                 f"{name} ended before entry {story.first_entry} of the journal. The snapshot there has replaced"
                 " the earlier entries, so nothing more is known of the bundle"
             )
-        case StoryStatus.NO_JOURNAL:
+        case BundleStatus.NO_JOURNAL:
             return (
                 "the job has no journal: it has not begun, or it has ended, and its journal was removed. The journal"
                 " of a stream that failed or was cancelled stays for --keep-failed-streams"
@@ -163,30 +163,30 @@ def render_status(story: BundleStory) -> str:
     return f"the job has no {name}: {last}"
 
 
-def render_step(step: StoryStep) -> str:
+def render_history_event(step: HistoryEvent) -> str:
     """Returns one sentence about a step of the story, without the step's data."""
     where = f" by process {step.pid} on {step.host}" if step.host else ""
     if step.lane is not None:
         where = f" on lane {step.lane}{where}"
     attempt = f"attempt {step.attempt}"
     match step.kind:
-        case StoryKind.SNAPSHOT:
+        case HistoryEventKind.SNAPSHOT:
             return f"was open at {attempt} when the snapshot was taken"
-        case StoryKind.PLANNED:
+        case HistoryEventKind.PLANNED:
             return f"planned, {attempt}"
-        case StoryKind.RETRIED:
+        case HistoryEventKind.RETRIED:
             return f"planned again, {attempt}"
-        case StoryKind.FAILED if step.failure is not None:
+        case HistoryEventKind.FAILED if step.failure is not None:
             at = f" at {step.failure.step!r}" if step.failure.step else ""
             element = f", at the element {step.failure.element}" if step.failure.element else ""
             return f"{attempt} failed{where}{at}: {step.failure.error}{element}"
-        case StoryKind.SPLIT:
+        case HistoryEventKind.SPLIT:
             return f"{attempt} gave a part of its input away"
-        case StoryKind.COMMITTED:
+        case HistoryEventKind.COMMITTED:
             return f"{attempt} committed{where}"
-        case StoryKind.CANCELLED:
+        case HistoryEventKind.CANCELLED:
             return f"cancelled, {attempt}"
-        case StoryKind.REFUSED:
+        case HistoryEventKind.REFUSED:
             return f"{attempt} was refused as a section: {step.reason}"
     return f"{attempt}: {step.kind.value}"
 
@@ -198,14 +198,14 @@ def render_data_piece(piece: DataPiece) -> str:
     return f"{piece.name}: {piece.elements} elements, {piece.bytes} bytes, {where}{since}"
 
 
-def render_story(story: BundleStory) -> list[str]:
+def render_bundle_history(story: BundleHistory) -> list[str]:
     """Returns the lines of a story, for a terminal."""
-    lines = [render_status(story)]
+    lines = [render_bundle_status(story)]
     if story.stage:
         shard = "" if story.shard is None else f", key shard {story.shard}"
         lines.append(f"stage {story.stage}{shard}: {' + '.join(story.steps)}")
     for step in story.happened:
-        lines.append(f"[entry {step.entry}, at {step.time} ms] {render_step(step)}")
+        lines.append(f"[entry {step.entry}, at {step.time} ms] {render_history_event(step)}")
         lines += [f"    reads {render_data_piece(piece)}" for piece in step.reads]
         lines += [f"    writes {render_data_piece(piece)}" for piece in step.writes]
     return lines

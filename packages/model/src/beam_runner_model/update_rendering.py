@@ -6,37 +6,43 @@ import json
 import shlex
 from collections.abc import Iterator
 
-from beam_runner_model.updates import Finding, Reason, Subject, UpdateReport, Verdict
+from beam_runner_model.updates import (
+    Finding,
+    FindingReason,
+    FindingSubject,
+    FindingVerdict,
+    UpdateReport,
+)
 
 _DROP = "--beam_spark_update_drop"
 _TRUST = "--beam_spark_update_trust"
 _MAPPING = "--transform_name_mapping"
 _KEY_SHARDS = "--beam_spark_key_shards"
-_JOB: dict[Reason, str] = {
-    Reason.JOB_UNKNOWN: "no job with this name or ID is running",
-    Reason.JOB_NOT_RUNNING: "the job isn't running",
-    Reason.JOB_DRAINING: "the job is draining",
-    Reason.JOB_BOUNDED: "an update needs an unbounded source in both pipelines",
-    Reason.JOB_SCRIPTED: "a pipeline with a TestStream can't be updated",
-    Reason.JOB_WITHOUT_IDENTITIES: (
+_JOB: dict[FindingReason, str] = {
+    FindingReason.JOB_UNKNOWN: "no job with this name or ID is running",
+    FindingReason.JOB_NOT_RUNNING: "the job isn't running",
+    FindingReason.JOB_DRAINING: "the job is draining",
+    FindingReason.JOB_BOUNDED: "an update needs an unbounded source in both pipelines",
+    FindingReason.JOB_SCRIPTED: "a pipeline with a TestStream can't be updated",
+    FindingReason.JOB_WITHOUT_IDENTITIES: (
         "a version of the runner without updates started the job: drain the job, and start the new"
         " pipeline"
     ),
 }
-_CHANGES: dict[Reason, str] = {
-    Reason.CODER: "encoding",
-    Reason.KEY_CODER: "encoding of keys",
-    Reason.WINDOW_KIND: "kind of windows",
-    Reason.WINDOW_SIZE: "windows",
-    Reason.TRIGGER: "trigger",
-    Reason.ACCUMULATION: "accumulation mode",
-    Reason.LATENESS: "allowed lateness",
-    Reason.PANES: "timestamp combiner or closing behavior",
-    Reason.KIND: "kind",
+_CHANGES: dict[FindingReason, str] = {
+    FindingReason.CODER: "encoding",
+    FindingReason.KEY_CODER: "encoding of keys",
+    FindingReason.WINDOW_KIND: "kind of windows",
+    FindingReason.WINDOW_SIZE: "windows",
+    FindingReason.TRIGGER: "trigger",
+    FindingReason.ACCUMULATION: "accumulation mode",
+    FindingReason.LATENESS: "allowed lateness",
+    FindingReason.PANES: "timestamp combiner or closing behavior",
+    FindingReason.KIND: "kind",
 }
 
 
-def render_report(report: UpdateReport) -> Iterator[str]:
+def render_update_report(report: UpdateReport) -> Iterator[str]:
     """Yields a line for each finding, refusals first: the verdict and the sentence."""
     for finding in report.ordered:
         yield f"{finding.verdict.value}: {render_finding(finding)}"
@@ -45,19 +51,19 @@ def render_report(report: UpdateReport) -> Iterator[str]:
 def render_finding(finding: Finding) -> str:
     """Returns the text of a finding: one or two sentences without the final period."""
     match finding.subject:
-        case Subject.JOB:
+        case FindingSubject.JOB:
             return _render_job(finding)
-        case Subject.MAPPING:
+        case FindingSubject.MAPPING:
             return _render_mapping(finding)
-        case Subject.CONSENT:
+        case FindingSubject.CONSENT:
             return f"neither pipeline has a step or state with the name {finding.step!r}"
         case _:
             return _render_part(finding)
 
 
 def _render_job(finding: Finding) -> str:
-    if finding.reason is Reason.KEY_SHARDS:
-        if finding.verdict is Verdict.KEPT:
+    if finding.reason is FindingReason.KEY_SHARDS:
+        if finding.verdict is FindingVerdict.KEPT:
             return f"the stream has {finding.after} key shards in place of {finding.before}"
         return _render_key_shards(finding)
     return _JOB.get(finding.reason, "this version doesn't know the reason")
@@ -78,9 +84,9 @@ def _render_key_shards(finding: Finding) -> str:
 def _render_mapping(finding: Finding) -> str:
     entry = f"the entry {json.dumps({finding.step: finding.after})} of {_MAPPING}"
     match finding.reason:
-        case Reason.UNKNOWN_OLD_NAME:
+        case FindingReason.UNKNOWN_OLD_NAME:
             return f"{entry} names {finding.before!r}, which the running pipeline doesn't have"
-        case Reason.UNKNOWN_NEW_NAME:
+        case FindingReason.UNKNOWN_NEW_NAME:
             return f"{entry} leads to no step of the new pipeline"
         case _:
             return (
@@ -92,22 +98,22 @@ def _render_mapping(finding: Finding) -> str:
 def _render_part(finding: Finding) -> str:
     who = _describe_part(finding)
     match finding.verdict:
-        case Verdict.KEPT:
+        case FindingVerdict.KEPT:
             return f"{who} {_render_kept_part(finding)}"
-        case Verdict.NEW:
+        case FindingVerdict.NEW:
             return f"{who} {_render_new_part(finding)}"
-        case Verdict.DROPPED:
+        case FindingVerdict.DROPPED:
             return f"{who} {_render_dropped_part(finding)}"
-        case Verdict.REFUSED:
+        case FindingVerdict.REFUSED:
             passes = "; the update can continue when no elements wait" if finding.passes else ""
             return f"{who} {_render_refused_part(finding)}{passes}"
 
 
 def _describe_part(finding: Finding) -> str:
     kinds = {
-        Subject.STATE: "state",
-        Subject.TIMER: "timer",
-        Subject.SIDE_INPUT: "side input",
+        FindingSubject.STATE: "state",
+        FindingSubject.TIMER: "timer",
+        FindingSubject.SIDE_INPUT: "side input",
     }
     kind = kinds.get(finding.subject)
     return f"{finding.step!r}" if kind is None else f"{kind} {finding.part!r} of {finding.step!r}"
@@ -116,22 +122,22 @@ def _describe_part(finding: Finding) -> str:
 def _render_kept_part(finding: Finding) -> str:
     change = _describe_change(finding)
     match finding.reason:
-        case Reason.SAME:
+        case FindingReason.SAME:
             return "continues"
-        case Reason.RENAMED:
+        case FindingReason.RENAMED:
             return f"continues {finding.before!r}"
-        case Reason.CODE_CHANGED if finding.subject is Subject.SOURCE:
+        case FindingReason.CODE_CHANGED if finding.subject is FindingSubject.SOURCE:
             return (
                 "doesn't run again, so changed elements and changed code have no effect in:"
                 f" {finding.after}; to run the step again, give it another name"
             )
-        case Reason.CODE_CHANGED:
+        case FindingReason.CODE_CHANGED:
             return (
                 "continues with other code, and the runner can't check that it reads the old data"
             )
-        case Reason.FIELDS_ADDED:
+        case FindingReason.FIELDS_ADDED:
             return f"continues, and its old rows have no values for the new fields {finding.after}"
-        case Reason.WINDOW_SIZE:
+        case FindingReason.WINDOW_SIZE:
             return f"continues, and open windows end as they began: {change}"
         case _ if finding.agreed:
             return f"continues, because {_TRUST} names it: {change}"
@@ -141,22 +147,24 @@ def _render_kept_part(finding: Finding) -> str:
 
 def _render_new_part(finding: Finding) -> str:
     match finding.reason:
-        case Reason.INPUT_ENDED:
+        case FindingReason.INPUT_ENDED:
             return "is new, and gets no elements: its input has ended"
-        case Reason.RAN_BEFORE:
+        case FindingReason.RAN_BEFORE:
             return "starts again from its beginning, as the options permit"
-        case Reason.INPUT_STARTED:
+        case FindingReason.INPUT_STARTED:
             return f"is new, and doesn't see earlier elements of {finding.after!r}"
         case _:
-            return "is new" if finding.subject is Subject.SOURCE else "is new, and begins empty"
+            return (
+                "is new" if finding.subject is FindingSubject.SOURCE else "is new, and begins empty"
+            )
 
 
 def _render_dropped_part(finding: Finding) -> str:
-    if finding.subject is Subject.SIDE_INPUT:
+    if finding.subject is FindingSubject.SIDE_INPUT:
         return f"isn't in the new pipeline; it reads {finding.before!r}"
     if not finding.agreed:
         return "has no data, and no part of the new pipeline continues it"
-    if finding.reason is Reason.REMOVED:
+    if finding.reason is FindingReason.REMOVED:
         return f"loses its data, as the options permit ({_describe_data(finding)})"
     return f"begins empty, as the options permit: {_describe_change(finding)}"
 
@@ -166,7 +174,7 @@ def _render_refused_part(finding: Finding) -> str:
     drop = f"{_DROP}={shlex.quote(name)}"
     data = _describe_data(finding)
     match finding.reason:
-        case Reason.REMOVED:
+        case FindingReason.REMOVED:
             renamed = ""
             if finding.after:
                 entry = shlex.quote(json.dumps({finding.step: finding.after}))
@@ -175,26 +183,26 @@ def _render_refused_part(finding: Finding) -> str:
                 "has data that no part of the new pipeline continues"
                 f" ({data}): {renamed}to drop the data, set {drop}"
             )
-        case Reason.LIFTING:
+        case FindingReason.LIFTING:
             return f"can't continue ({data}): {_describe_change(finding)}; to drop the data, set {drop}"
-        case Reason.INPUT_ENDED:
+        case FindingReason.INPUT_ENDED:
             return (
                 f"is new, and would be empty: {finding.after!r} has ended; to read its elements,"
                 " give its source another name, so that it runs again"
             )
-        case Reason.INPUT_STARTED:
+        case FindingReason.INPUT_STARTED:
             return (
                 f"is new, and wouldn't see earlier elements of {finding.after!r}; to accept this,"
                 f" set {drop}"
             )
-        case Reason.RAN_BEFORE:
+        case FindingReason.RAN_BEFORE:
             return (
                 "ran before the update, which dropped its position: a rollback would start it again,"
                 f" so that its elements count twice; to permit this, set {drop}"
             )
-        case Reason.HAS_ENDED:
+        case FindingReason.HAS_ENDED:
             return "has ended, and the new pipeline gives it more input: give the step another name"
-        case Reason.CODER | Reason.KEY_CODER:
+        case FindingReason.CODER | FindingReason.KEY_CODER:
             return (
                 f"can't continue ({data}): {_describe_change(finding)}; if both encodings are"
                 f" compatible, set {_TRUST}={shlex.quote(name)}"
@@ -208,9 +216,9 @@ def _render_refused_part(finding: Finding) -> str:
 
 def _describe_change(finding: Finding) -> str:
     match finding.reason:
-        case Reason.LIFTING:
+        case FindingReason.LIFTING:
             return "one pipeline combines values before it groups them, and the other doesn't"
-        case Reason.TIME_SORTED:
+        case FindingReason.TIME_SORTED:
             return "one pipeline sorts the input of the step by time, and the other doesn't"
         case _:
             change = _CHANGES.get(finding.reason, "declaration")

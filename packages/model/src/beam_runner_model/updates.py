@@ -11,7 +11,7 @@ from typing import TypeAlias
 import attrs
 
 
-class Verdict(enum.StrEnum):
+class FindingVerdict(enum.StrEnum):
     """Effect of an update on a part of a running job."""
 
     KEPT = "kept"
@@ -24,11 +24,11 @@ class Verdict(enum.StrEnum):
     """The update can't happen. The old job continues unchanged."""
 
     @classmethod
-    def _missing_(cls, value: object) -> Verdict:
+    def _missing_(cls, value: object) -> FindingVerdict:
         return cls.REFUSED
 
 
-class Subject(enum.StrEnum):
+class FindingSubject(enum.StrEnum):
     """Kind of part that a finding concerns."""
 
     JOB = "job"
@@ -49,11 +49,11 @@ class Subject(enum.StrEnum):
     """A kind that this version doesn't know."""
 
     @classmethod
-    def _missing_(cls, value: object) -> Subject:
+    def _missing_(cls, value: object) -> FindingSubject:
         return cls.OTHER
 
 
-class Reason(enum.StrEnum):
+class FindingReason(enum.StrEnum):
     """Reason of a finding. The verdict says what follows: a changed windowing, for example, is
     ``KEPT`` if no window is open, and ``REFUSED`` otherwise.
     """
@@ -125,7 +125,7 @@ class Reason(enum.StrEnum):
     """A reason that this version doesn't know."""
 
     @classmethod
-    def _missing_(cls, value: object) -> Reason:
+    def _missing_(cls, value: object) -> FindingReason:
         return cls.OTHER
 
 
@@ -149,9 +149,9 @@ class Finding:
             when the step has processed them.
     """
 
-    verdict: Verdict = attrs.field(converter=Verdict)
-    reason: Reason = attrs.field(converter=Reason)
-    subject: Subject = attrs.field(default=Subject.STEP, converter=Subject)
+    verdict: FindingVerdict = attrs.field(converter=FindingVerdict)
+    reason: FindingReason = attrs.field(converter=FindingReason)
+    subject: FindingSubject = attrs.field(default=FindingSubject.STEP, converter=FindingSubject)
     step: str = ""
     part: str = ""
     before: str = ""
@@ -171,22 +171,22 @@ class UpdateReport:
     @property
     def kept(self) -> tuple[Finding, ...]:
         """Findings about data with which the new pipeline continues."""
-        return self._select_findings(Verdict.KEPT)
+        return self._select_findings(FindingVerdict.KEPT)
 
     @property
     def new(self) -> tuple[Finding, ...]:
         """Findings about parts that begin empty."""
-        return self._select_findings(Verdict.NEW)
+        return self._select_findings(FindingVerdict.NEW)
 
     @property
     def dropped(self) -> tuple[Finding, ...]:
         """Findings about data that the update deletes."""
-        return self._select_findings(Verdict.DROPPED)
+        return self._select_findings(FindingVerdict.DROPPED)
 
     @property
     def refused(self) -> tuple[Finding, ...]:
         """Findings that prevent the update."""
-        return self._select_findings(Verdict.REFUSED)
+        return self._select_findings(FindingVerdict.REFUSED)
 
     @property
     def ordered(self) -> tuple[Finding, ...]:
@@ -203,12 +203,12 @@ class UpdateReport:
         """Whether some finding prevents the update even if no elements wait."""
         return any(not finding.passes for finding in self.refused)
 
-    def _select_findings(self, verdict: Verdict) -> tuple[Finding, ...]:
+    def _select_findings(self, verdict: FindingVerdict) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.verdict is verdict)
 
 
 @attrs.frozen
-class UpdateWishes:
+class UpdateInstructions:
     """Options of an update: renamed steps, and the data that the user permits to drop or considers to
     be compatible.
 

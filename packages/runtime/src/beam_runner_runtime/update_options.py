@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 from beam_runner_model.jobs import JobSpec
-from beam_runner_model.updates import UpdateWishes
+from beam_runner_model.updates import UpdateInstructions
 
 from beam_runner_runtime.durations import parse_duration
 from beam_runner_runtime.option_errors import InvalidOptionError
@@ -152,7 +152,7 @@ class UpdateOptions:
 
     is_check: bool = False
     job_id: str = ""
-    wishes: UpdateWishes = attrs.field(factory=UpdateWishes)
+    wishes: UpdateInstructions = attrs.field(factory=UpdateInstructions)
     quiet_seconds: float = _DEFAULT_QUIET
     keep_seconds: float = _DEFAULT_KEEP
     savepoint: str = ""
@@ -203,7 +203,7 @@ def parse_update_options(options: Mapping[str, Any]) -> UpdateOptions | None:
     return UpdateOptions(
         mode == CHECK,
         _read_text(options, UPDATE_JOB),
-        UpdateWishes(
+        UpdateInstructions(
             _read_mapping(options),
             _read_names(options, UPDATE_DROP),
             _read_names(options, UPDATE_TRUST),
@@ -224,7 +224,7 @@ def remove_update_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def make_rollback_options(
-    replaced: JobSpec, job_id: str, wishes: UpdateWishes, *, quiet: str, is_check: bool
+    replaced: JobSpec, job_id: str, wishes: UpdateInstructions, *, quiet: str, is_check: bool
 ) -> Mapping[str, Any]:
     """Returns the options for a rollback: the program of an earlier job replaces the running job.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 from apache_beam.version import __version__ as beam_version
 from beam_runner_driver.coordination.watermark_checks import are_watermark_checks_enabled
-from beam_runner_driver.reports.story import reconstruct_bundle_story
+from beam_runner_driver.reports.story import reconstruct_bundle_history
 from beam_runner_driver.tuning import RetrySettings
 from beam_runner_jobservices.errors import NotReady
 from beam_runner_jobservices.guard import AccessGuard, read_guard
@@ -25,7 +25,7 @@ from beam_runner_model.jobs import JobInfo, JobSpec, PipelineOption
 from beam_runner_model.readiness import Readiness
 from beam_runner_model.replays import ReplayReport
 from beam_runner_model.savepoints import Savepoint
-from beam_runner_model.stories import BundleStory
+from beam_runner_model.stories import BundleHistory
 from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.job_options import JOB_OPTIONS
 from beam_runner_runtime.quarantine_options import QUARANTINE_OPTIONS
@@ -114,7 +114,7 @@ class RunnerServer:
                     for one in (*JOB_OPTIONS, *UPDATE_OPTIONS, *QUARANTINE_OPTIONS)
                 ),
                 kept_until=self._list_retention_ends,
-                tell_story=self._reconstruct_story,
+                tell_story=self._reconstruct_history,
                 make_savepoint=self._make_savepoint,
                 replay_quarantine=self._replay_quarantine,
                 plan_rollback=plan_rollback,
@@ -140,9 +140,9 @@ class RunnerServer:
     def _list_retention_ends(self) -> Mapping[str, float]:
         return {} if self._kept is None else self._kept.list_expiry_times()
 
-    def _reconstruct_story(self, job_id: str, bundle: int) -> BundleStory:
+    def _reconstruct_history(self, job_id: str, bundle: int) -> BundleHistory:
         try:
-            return reconstruct_bundle_story(self._store.get_journal(job_id), bundle)
+            return reconstruct_bundle_history(self._store.get_journal(job_id), bundle)
         except (JournalError, RecordFormatError) as error:
             raise NotReady(f"Can't read the journal of job {job_id}: {error}") from error
 

@@ -12,7 +12,7 @@ from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobInfo, JobSpec
 from beam_runner_model.successions import RollbackRequest
-from beam_runner_model.updates import UpdateWishes
+from beam_runner_model.updates import UpdateInstructions
 from beam_runner_runtime.job_options import KEY_SHARDS, is_loopback
 from beam_runner_runtime.option_errors import InvalidOptionError
 from beam_runner_runtime.option_values import make_option_key
@@ -40,7 +40,7 @@ def plan_rollback(
     options = make_rollback_options(
         attrs.evolve(replaced, options=own),
         running.job_id,
-        UpdateWishes(mapping, frozenset(request.drop), frozenset(request.trust)),
+        UpdateInstructions(mapping, frozenset(request.drop), frozenset(request.trust)),
         quiet=request.quiet,
         is_check=request.is_check,
     )

@@ -18,7 +18,7 @@ from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_model.jobs import JobSpec, JobState
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
-from beam_runner_model.updates import UpdateWishes
+from beam_runner_model.updates import UpdateInstructions
 from beam_runner_planner.errors import InvalidPipeline
 from beam_runner_planner.shadow_pipelines import make_shadow_pipeline
 from beam_runner_runtime.option_values import remove_options
@@ -108,7 +108,7 @@ class ShadowPrograms:
         spec: JobSpec,
         job_id: str,
         options: ShadowOptions,
-        wishes: UpdateWishes,
+        wishes: UpdateInstructions,
         start: int,
         reporter: JobReporter | None,
     ) -> ShadowProgram:

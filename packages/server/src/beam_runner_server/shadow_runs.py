@@ -26,10 +26,10 @@ from beam_runner_jobservices.errors import JobRejected, NotReady
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_model.jobs import Importance, JobSpec, JobState, MessageLine
 from beam_runner_model.savepoints import Savepoint
-from beam_runner_model.shadow_rendering import render_shadow
+from beam_runner_model.shadow_rendering import render_shadow_report
 from beam_runner_model.shadows import ShadowReport
 from beam_runner_model.successions import Succession
-from beam_runner_model.updates import UpdateWishes
+from beam_runner_model.updates import UpdateInstructions
 from beam_runner_planner.errors import InvalidPipeline
 from beam_runner_planner.step_names import check_step_names
 from beam_runner_runtime.update_options import SHADOW_REREAD, SHADOW_SKIP, ShadowOptions
@@ -155,7 +155,7 @@ class ShadowRuns:
             raise JobRejected(str(error), unsupported=False) from error
         start = int(time.time() * 1000)
         before = self._programs.plan_program(
-            old.spec, f"{job.job_id}-shadow-old", options, UpdateWishes(), start, None
+            old.spec, f"{job.job_id}-shadow-old", options, UpdateInstructions(), start, None
         )
         # The copy of the running program uses the running program's number of key shards.
         before.next_job = attrs.evolve(before.next_job, key_shards=None)
@@ -228,7 +228,7 @@ def _wait_for_programs(pair: Sequence[ShadowProgram], deadline: float, request: 
 def _report_result(reporter: JobReporter, report: ShadowReport, options: ShadowOptions) -> bool:
     """Reports the result to the client; returns whether the update follows."""
     importance = Importance.BASIC if report.is_equal else Importance.WARNING
-    lines = list(render_shadow(report))
+    lines = list(render_shadow_report(report))
     reporter.log([MessageLine(importance, line) for line in lines])
     if report.is_equal and options.is_followed_by_update:
         return True

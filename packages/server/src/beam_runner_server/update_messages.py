@@ -5,7 +5,7 @@ from __future__ import annotations
 from beam_runner_driver.updates.job_update import UpdateAnswer, UpdateOutcome
 from beam_runner_model.jobs import Importance, MessageLine
 from beam_runner_model.update_rendering import render_finding
-from beam_runner_model.updates import Finding, Reason, UpdateReport, Verdict
+from beam_runner_model.updates import Finding, FindingReason, FindingVerdict, UpdateReport
 
 _MOST = 10
 
@@ -34,6 +34,6 @@ def list_refusals(report: UpdateReport) -> str:
 
 
 def _get_importance(finding: Finding) -> Importance:
-    if finding.verdict in (Verdict.REFUSED, Verdict.DROPPED):
+    if finding.verdict in (FindingVerdict.REFUSED, FindingVerdict.DROPPED):
         return Importance.WARNING
-    return Importance.DETAILED if finding.reason is Reason.SAME else Importance.BASIC
+    return Importance.DETAILED if finding.reason is FindingReason.SAME else Importance.BASIC

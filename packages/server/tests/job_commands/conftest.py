@@ -17,7 +17,7 @@ from beam_runner_jobservices.server import JobServer
 from beam_runner_model.failures import FailedBundle
 from beam_runner_model.jobs import JobInfo, JobMetrics, JobSpec, JobState, MetricCell
 from beam_runner_model.observation import Execution, StageSeries, ThreadStack
-from beam_runner_model.stories import BundleStory, StoryStatus, StoryStep
+from beam_runner_model.stories import BundleHistory, BundleStatus, HistoryEvent
 from beam_runner_model.successions import RollbackRequest, Succession
 from beam_runner_model.varints import encode_varint
 from beam_runner_model.waits import Wait, WaitKind
@@ -25,8 +25,13 @@ from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_server import cli
 from beam_runner_server.plain import PlainProgram
 
-STORY = BundleStory(
-    7, StoryStatus.COMMITTED, "s", ("Count",), None, (StoryStep("committed", 9, 1, 5, 0, "h", 3),)
+STORY = BundleHistory(
+    7,
+    BundleStatus.COMMITTED,
+    "s",
+    ("Count",),
+    None,
+    (HistoryEvent("committed", 9, 1, 5, 0, "h", 3),),
 )
 END = 9_223_371_950_454_775
 """The end of the global window in ms."""
@@ -114,8 +119,8 @@ class FakeServer:
         self.rollbacks.append(request)
         return replaced.options
 
-    def _find_story(self, job_id: str, bundle: int) -> BundleStory:
-        return STORY if bundle == 7 else BundleStory(bundle, StoryStatus.UNKNOWN, next_bundle=8)
+    def _find_story(self, job_id: str, bundle: int) -> BundleHistory:
+        return STORY if bundle == 7 else BundleHistory(bundle, BundleStatus.UNKNOWN, next_bundle=8)
 
     def submit(self, name: str, token: str = "") -> FakeJob:
         """Runs a job that counts."""

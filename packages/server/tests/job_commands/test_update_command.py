@@ -9,14 +9,14 @@ import pytest
 from beam_runner_model.jobs import JobState
 from beam_runner_model.shadows import ShadowReport, StepComparison, StepOutcome
 from beam_runner_model.successions import RollbackRequest, Succession
-from beam_runner_model.updates import Finding, Reason, UpdateReport, Verdict
+from beam_runner_model.updates import Finding, FindingReason, FindingVerdict, UpdateReport
 
 from .conftest import FakeJob, FakeServer
 
 REPORT = UpdateReport(
     (
-        Finding(Verdict.NEW, Reason.ADDED, step="Added"),
-        Finding(Verdict.REFUSED, Reason.REMOVED, step="Sums", state_bytes=5_716),
+        Finding(FindingVerdict.NEW, FindingReason.ADDED, step="Added"),
+        Finding(FindingVerdict.REFUSED, FindingReason.REMOVED, step="Sums", state_bytes=5_716),
     )
 )
 

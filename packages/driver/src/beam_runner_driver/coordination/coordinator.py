@@ -24,7 +24,7 @@ from beam_runner_engine.scheduler.events import (
     Progress,
     SplitDone,
 )
-from beam_runner_model.failures import EndingKind
+from beam_runner_model.failures import JobEndingKind
 from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, LostProcess, describe_loss
 from beam_runner_runtime.channel.messages import (
     BundleProgressed,
@@ -203,7 +203,7 @@ class JobCoordinator:
         pause = self.lane_failures.count_failure(error, time.monotonic())
         if pause is None:
             reason = f"failed to start worker processes; the last error: {error}"
-            self._end_job(Abort(reason, EndingKind.PROCESSES))
+            self._end_job(Abort(reason, JobEndingKind.PROCESSES))
         else:
             self.lanes.pause_lane_starts(pause)
 
@@ -328,7 +328,7 @@ class JobCoordinator:
             self._attempts.record_end(entry)
             commands += self.ledger.apply_entry(entry)
         if overtaken := find_overtaken_data(self.ledger):
-            commands += self.record_entries((Abort(overtaken, EndingKind.SERVER),))
+            commands += self.record_entries((Abort(overtaken, JobEndingKind.SERVER),))
         self._settings.files.delete_files(self.ledger.take_unneeded_files())
         self._journal.write_due_snapshot(len(entries), self.ledger.encode_snapshot)
         return commands

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
-from beam_runner_model.failures import EndingKind
+from beam_runner_model.failures import JobEndingKind
 from beam_runner_model.jobs import Importance, JobMetrics, JobState
 from beam_runner_model.observation import Execution, StageSeries, ThreadStack
 from beam_runner_model.threads import start_essential_thread
@@ -230,7 +230,7 @@ class RunningJob:
         if self._suspended_at is not None:
             return
         reason = f"the server failed: {type(error).__name__}: {error}"
-        end = self._ledger.end = self._ledger.end or FailJob(reason, kind=EndingKind.SERVER)
+        end = self._ledger.end = self._ledger.end or FailJob(reason, kind=JobEndingKind.SERVER)
         try:
             gone = self._processes.end_processes(abort=True, seconds=LIMITS.abort_seconds)
             self._placement.cancel()
@@ -258,7 +258,7 @@ class RunningJob:
             if not self._end_if_placement_lost():
                 _LOGGER.exception("job %s failed because of an error in the server", self.job_id)
                 reason = f"the server failed: {type(unexpected).__name__}: {unexpected}"
-                end = FailJob(reason, kind=EndingKind.SERVER)
+                end = FailJob(reason, kind=JobEndingKind.SERVER)
                 self._ledger.end = self._ledger.end or end
 
     def _wait_for_start_permission(self) -> None:
@@ -299,7 +299,7 @@ class RunningJob:
             _LOGGER.warning("job %s is suspended until the next server resumes it", self.job_id)
             self._suspended_at = time.monotonic()
         else:
-            end = FailJob(self._placement.loss_message, kind=EndingKind.PLACEMENT)
+            end = FailJob(self._placement.loss_message, kind=JobEndingKind.PLACEMENT)
             self._ledger.end = self._ledger.end or end
         return True
 
@@ -320,7 +320,7 @@ class RunningJob:
             self._suspended_at = time.monotonic()
         elif not self._end_if_placement_lost():
             reason = f"Can't write the journal of the job: {away}"
-            end = FailJob(reason, kind=EndingKind.JOURNAL)
+            end = FailJob(reason, kind=JobEndingKind.JOURNAL)
             self._ledger.end = self._ledger.end or end
 
     def _is_ready_to_suspend(self) -> bool:

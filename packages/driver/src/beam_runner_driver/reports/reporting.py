@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
-from beam_runner_model.failures import Ending, EndingKind
+from beam_runner_model.failures import JobEnding, JobEndingKind
 from beam_runner_model.jobs import PRINT_PREFIX, Importance, JobState, MessageLine
 from beam_runner_model.waits import Wait
 from beam_runner_planner.plan import JobPlan
@@ -72,7 +72,7 @@ def report_end(reporter: RunReporter, ledger: JobLedger, end: FinishJob | FailJo
 
 def describe_ending(
     end: FailJob, last: BundleFailed | None, plan: JobPlan, waits: Callable[[], tuple[Wait, ...]]
-) -> Ending:
+) -> JobEnding:
     """Returns a record with the cause of a job's failure.
 
     Args:
@@ -82,18 +82,18 @@ def describe_ending(
         waits: function that returns the reasons for which the job waited at its end.
     """
     reason = format_ending(end, last, plan).partition("\n")[0]
-    if end.kind is EndingKind.STUCK:
-        return Ending(end.kind, reason, waits=waits())
+    if end.kind is JobEndingKind.STUCK:
+        return JobEnding(end.kind, reason, waits=waits())
     if last is None or not _is_bundle_failure(end):
-        return Ending(end.kind, reason)
+        return JobEnding(end.kind, reason)
     attempts = end.attempts or len(end.causes)
     failure = describe_failure(last, attempts=attempts, stage=end.stage or "")
-    return Ending(EndingKind.BUNDLE, reason, failure)
+    return JobEnding(JobEndingKind.BUNDLE, reason, failure)
 
 
 def _is_bundle_failure(end: FailJob) -> bool:
     """Returns whether a failed bundle ended the job. Journals of earlier versions don't record the kind of the end."""
-    return end.stage is not None and end.kind in (EndingKind.BUNDLE, EndingKind.OTHER)
+    return end.stage is not None and end.kind in (JobEndingKind.BUNDLE, JobEndingKind.OTHER)
 
 
 def format_ending(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:

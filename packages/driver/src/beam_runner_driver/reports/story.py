@@ -15,7 +15,13 @@ from beam_runner_engine.scheduler.commands import (
 )
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleFailed, SectionRefused, SplitDone
-from beam_runner_model.stories import BundleStory, DataPiece, StoryKind, StoryStatus, StoryStep
+from beam_runner_model.stories import (
+    BundleHistory,
+    BundleStatus,
+    DataPiece,
+    HistoryEvent,
+    HistoryEventKind,
+)
 from beam_runner_model.times import MAX_TIMESTAMP
 from beam_runner_runtime.channel.attempts import FailedStep, LanePlace, LostProcess
 from beam_runner_runtime.channel.messages import BundleReply
@@ -27,13 +33,13 @@ from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.reports.failure_reports import describe_failure
 
 _ENDS = {
-    StoryKind.COMMITTED: StoryStatus.COMMITTED,
-    StoryKind.CANCELLED: StoryStatus.CANCELLED,
-    StoryKind.REFUSED: StoryStatus.REFUSED,
+    HistoryEventKind.COMMITTED: BundleStatus.COMMITTED,
+    HistoryEventKind.CANCELLED: BundleStatus.CANCELLED,
+    HistoryEventKind.REFUSED: BundleStatus.REFUSED,
 }
 
 
-def reconstruct_bundle_story(journal: Journal, bundle: int) -> BundleStory:
+def reconstruct_bundle_history(journal: Journal, bundle: int) -> BundleHistory:
     """Returns the complete history of a bundle in a journal. Reads the complete journal into
     memory.
 
@@ -49,16 +55,16 @@ def reconstruct_bundle_story(journal: Journal, bundle: int) -> BundleStory:
     """
     recovered = journal.read_committed_data()
     if recovered.snapshot is None:
-        return BundleStory(bundle, StoryStatus.NO_JOURNAL)
+        return BundleHistory(bundle, BundleStatus.NO_JOURNAL)
     kept = DecodedJournal(recovered.snapshot)
-    teller = _StoryReplay(JobLedger.from_state(kept.ledger), bundle, recovered.first)
+    teller = _HistoryReplay(JobLedger.from_state(kept.ledger), bundle, recovered.first)
     for number, blob in enumerate(recovered.entries, recovered.first):
         for entry in kept.decode_entries(blob):
             teller.apply_entry(number, entry)
-    return teller.make_story()
+    return teller.make_history()
 
 
-class _StoryReplay:
+class _HistoryReplay:
     """Replay of journal entries that collects the events of one bundle."""
 
     def __init__(self, ledger: JobLedger, number: int, first: int) -> None:
@@ -66,13 +72,13 @@ class _StoryReplay:
         self._number = number
         self._first = first
         self._known_before = ledger.next_bundle
-        self._steps: list[StoryStep] = []
+        self._steps: list[HistoryEvent] = []
         paused = (retry.bundle for retry in ledger.list_retries())
         found = (one for one in (*ledger.open_bundles, *paused) if one.number == number)
         self._bundle: Bundle | None = next(found, None)
         if self._bundle is not None:
             self._add_step(
-                StoryKind.SNAPSHOT, first, self._bundle.attempt, reads=self._list_reads()
+                HistoryEventKind.SNAPSHOT, first, self._bundle.attempt, reads=self._list_reads()
             )
 
     def apply_entry(self, entry: int, event: JournalEntry) -> None:
@@ -87,19 +93,19 @@ class _StoryReplay:
         for command in commands:
             self._add_command(entry, command)
 
-    def make_story(self) -> BundleStory:
+    def make_history(self) -> BundleHistory:
         """Returns the history of the bundle."""
         bundle, ledger = self._bundle, self._ledger
         if bundle is None:
             is_old = 0 <= self._number < self._known_before
-            status = StoryStatus.COMPACTED if is_old else StoryStatus.UNKNOWN
-            return BundleStory(
+            status = BundleStatus.COMPACTED if is_old else BundleStatus.UNKNOWN
+            return BundleHistory(
                 self._number, status, first_entry=self._first, next_bundle=ledger.next_bundle
             )
         names = [ledger.plan.stages[stage].spec.name for stage in list_stage_ids(bundle)]
-        return BundleStory(
+        return BundleHistory(
             self._number,
-            _ENDS.get(self._steps[-1].kind, StoryStatus.OPEN),
+            _ENDS.get(self._steps[-1].kind, BundleStatus.OPEN),
             bundle.stage,
             tuple(step for name in names for step in name.split(" + ")),
             bundle.shard,
@@ -127,7 +133,7 @@ class _StoryReplay:
                 if state is not None:
                     written += map(_describe_segment, state.segments)
                 self._add_step(
-                    StoryKind.COMMITTED,
+                    HistoryEventKind.COMMITTED,
                     entry,
                     done.attempt,
                     place=event.place,
@@ -138,13 +144,18 @@ class _StoryReplay:
                 failure = describe_failure(event, attempts=attempt, stage=self._stage)
                 process = detail if isinstance(detail, LostProcess) else None
                 self._add_step(
-                    StoryKind.FAILED, entry, attempt, place=place, failure=failure, process=process
+                    HistoryEventKind.FAILED,
+                    entry,
+                    attempt,
+                    place=place,
+                    failure=failure,
+                    process=process,
                 )
             case SectionRefused(attempt=attempt, reason=reason):
-                self._add_step(StoryKind.REFUSED, entry, attempt, reason=reason)
+                self._add_step(HistoryEventKind.REFUSED, entry, attempt, reason=reason)
             case SplitDone(attempt=attempt, residuals=residuals) if residuals:
                 given = tuple(_describe_data("residual", one.data) for one in residuals)
-                self._add_step(StoryKind.SPLIT, entry, attempt, writes=given)
+                self._add_step(HistoryEventKind.SPLIT, entry, attempt, writes=given)
 
     @property
     def _stage(self) -> str:
@@ -156,16 +167,20 @@ class _StoryReplay:
                 for bundle in bundles:
                     if bundle.number == self._number:
                         self._bundle = bundle
-                        kind = StoryKind.PLANNED if bundle.attempt == 1 else StoryKind.RETRIED
+                        kind = (
+                            HistoryEventKind.PLANNED
+                            if bundle.attempt == 1
+                            else HistoryEventKind.RETRIED
+                        )
                         self._add_step(kind, entry, bundle.attempt, reads=self._list_reads())
             case CancelBundles(bundles):
                 for number, attempt in bundles:
                     if number == self._number:
-                        self._add_step(StoryKind.CANCELLED, entry, attempt)
+                        self._add_step(HistoryEventKind.CANCELLED, entry, attempt)
 
     def _add_step(
         self,
-        kind: StoryKind,
+        kind: HistoryEventKind,
         entry: int,
         attempt: int,
         *,
@@ -173,7 +188,7 @@ class _StoryReplay:
         process: LostProcess | None = None,
         **more: Any,
     ) -> None:
-        step = StoryStep(kind, entry, attempt, self._ledger.processing_time)
+        step = HistoryEvent(kind, entry, attempt, self._ledger.processing_time)
         if place is not None:
             step = attrs.evolve(step, lane=place.lane, host=place.host, pid=place.pid)
         elif process is not None:

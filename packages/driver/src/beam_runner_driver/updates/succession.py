@@ -18,13 +18,13 @@ from beam_runner_engine.scheduler.transfer import transfer_state
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_model.updates import (
     Finding,
+    FindingReason,
+    FindingSubject,
+    FindingVerdict,
     PlanCorrespondence,
-    Reason,
     StageContents,
-    Subject,
+    UpdateInstructions,
     UpdateReport,
-    UpdateWishes,
-    Verdict,
 )
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.updates.compare import PlanComparison, compare_plans
@@ -56,7 +56,7 @@ class NextJob:
 
     plan: JobPlan
     tuning: JobTuning
-    wishes: UpdateWishes = attrs.field(factory=UpdateWishes)
+    wishes: UpdateInstructions = attrs.field(factory=UpdateInstructions)
     key_shards: int | None = None
 
 
@@ -75,9 +75,13 @@ def compare_with_ledger(
     found: list[Finding] = []
     phase = ledger.scheduler_state.phase
     if phase is Phase.DRAINING:
-        found.append(Finding(Verdict.REFUSED, Reason.JOB_DRAINING, Subject.JOB))
+        found.append(
+            Finding(FindingVerdict.REFUSED, FindingReason.JOB_DRAINING, FindingSubject.JOB)
+        )
     elif phase is not Phase.RUNNING and not (is_savepoint and phase in _ENDED_EARLY):
-        found.append(Finding(Verdict.REFUSED, Reason.JOB_NOT_RUNNING, Subject.JOB))
+        found.append(
+            Finding(FindingVerdict.REFUSED, FindingReason.JOB_NOT_RUNNING, FindingSubject.JOB)
+        )
     comparison = compare_plans(ledger.plan, job.plan, job.wishes, _list_contents(ledger))
     if job.key_shards not in (None, ledger.shards):
         found.append(_judge_key_shards(ledger.shards, job.key_shards or 0))
@@ -89,8 +93,12 @@ def _judge_key_shards(before: int, after: int) -> Finding:
     """Returns a finding if the old and the new job have different numbers of key shards (hash
     partitions of keys). The new number must be a multiple of the old number.
     """
-    verdict = Verdict.KEPT if after > before and after % before == 0 else Verdict.REFUSED
-    return Finding(verdict, Reason.KEY_SHARDS, Subject.JOB, before=str(before), after=str(after))
+    verdict = (
+        FindingVerdict.KEPT if after > before and after % before == 0 else FindingVerdict.REFUSED
+    )
+    return Finding(
+        verdict, FindingReason.KEY_SHARDS, FindingSubject.JOB, before=str(before), after=str(after)
+    )
 
 
 def make_next_ledger(

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import attrs
 from beam_runner_model.updates import (
     Finding,
+    FindingReason,
+    FindingSubject,
+    FindingVerdict,
     JobContents,
     PlanCorrespondence,
-    Reason,
-    Subject,
+    UpdateInstructions,
     UpdateReport,
-    UpdateWishes,
-    Verdict,
 )
 
 from beam_runner_planner.plan import JobPlan
@@ -50,7 +50,7 @@ class PlanComparison:
 
 
 def compare_plans(
-    old: JobPlan, new: JobPlan, wishes: UpdateWishes, contents: JobContents
+    old: JobPlan, new: JobPlan, wishes: UpdateInstructions, contents: JobContents
 ) -> PlanComparison:
     """Compares the plan of a running job with the plan of a new pipeline.
 
@@ -91,13 +91,13 @@ def compare_plans(
 def _list_plan_problems(old: JobPlan, new: JobPlan) -> Iterator[Finding]:
     """Yields the findings about plans that no update can combine."""
     reasons = {
-        Reason.JOB_BOUNDED: not (old.streaming and new.streaming),
-        Reason.JOB_SCRIPTED: bool(old.test_streams or new.test_streams),
-        Reason.JOB_WITHOUT_IDENTITIES: not old.has_identities,
+        FindingReason.JOB_BOUNDED: not (old.streaming and new.streaming),
+        FindingReason.JOB_SCRIPTED: bool(old.test_streams or new.test_streams),
+        FindingReason.JOB_WITHOUT_IDENTITIES: not old.has_identities,
     }
     for reason, applies in reasons.items():
         if applies:
-            yield Finding(Verdict.REFUSED, reason, Subject.JOB)
+            yield Finding(FindingVerdict.REFUSED, reason, FindingSubject.JOB)
 
 
 def _compare_stage_pair(
@@ -108,7 +108,7 @@ def _compare_stage_pair(
     if pair.old.step != pair.new.step:
         renamed.append(
             pair.create_kept_finding(
-                Reason.RENAMED, get_finding_subject(pair.new), before=pair.old.step
+                FindingReason.RENAMED, get_finding_subject(pair.new), before=pair.old.step
             )
         )
     found = (
@@ -118,7 +118,7 @@ def _compare_stage_pair(
         *compare_code(pair, plans.names),
         *states.findings,
     )
-    return found or (pair.create_kept_finding(Reason.SAME, get_finding_subject(pair.new)),)
+    return found or (pair.create_kept_finding(FindingReason.SAME, get_finding_subject(pair.new)),)
 
 
 def _list_selectable_names(plans: MatchedPlans) -> tuple[set[str], set[str]]:

@@ -6,7 +6,13 @@ from collections.abc import Collection, Iterator, Set
 
 import attrs
 from beam_runner_model.texts import is_within_step
-from beam_runner_model.updates import Finding, Reason, Subject, UpdateWishes, Verdict
+from beam_runner_model.updates import (
+    Finding,
+    FindingReason,
+    FindingSubject,
+    FindingVerdict,
+    UpdateInstructions,
+)
 
 _ALL = "all"
 # The Python SDK adds the prefix ``ts-`` to the name of a timer.
@@ -32,7 +38,7 @@ class Consents:
     is_rollback: bool = False
 
     @classmethod
-    def from_wishes(cls, wishes: UpdateWishes) -> Consents:
+    def from_wishes(cls, wishes: UpdateInstructions) -> Consents:
         """Returns the permissions in the options. A mapping to an empty name permits a drop."""
         gone = {before for before, after in wishes.mapping.items() if not after}
         return cls(wishes.drop | gone, wishes.trust, wishes.is_rollback)
@@ -61,7 +67,12 @@ class Consents:
         """
         for name in sorted((self.drop | self.trust) - {_ALL}):
             if name not in parts and not any(is_within_step(step, name) for step in steps):
-                yield Finding(Verdict.REFUSED, Reason.UNKNOWN_NAME, Subject.CONSENT, step=name)
+                yield Finding(
+                    FindingVerdict.REFUSED,
+                    FindingReason.UNKNOWN_NAME,
+                    FindingSubject.CONSENT,
+                    step=name,
+                )
 
 
 def format_part_name(part: str) -> str:

@@ -76,7 +76,7 @@ def match_plans(
     Args:
         old: the plan of the running job.
         new: the plan of the new pipeline.
-        mapping: prefixes of step names, as in `UpdateWishes`.
+        mapping: prefixes of step names, as in `UpdateInstructions`.
         contents: the data of the running job.
     """
     old_views, new_views = list_stage_views(old), list_stage_views(new)

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import attrs
 from beam_runner_model.texts import is_within_step
-from beam_runner_model.updates import Finding, Reason, Subject, Verdict
+from beam_runner_model.updates import Finding, FindingReason, FindingSubject, FindingVerdict
 
 _LINE = re.compile(r"(<lambda at [^<>]*?):\d+>")
 
@@ -55,9 +55,9 @@ class StepMatch:
         """Yields a finding for each entry of the mapping that can't be applied."""
         for before, after in self._mapping.items():
             problem = Finding(
-                Verdict.REFUSED,
-                Reason.UNKNOWN_OLD_NAME,
-                Subject.MAPPING,
+                FindingVerdict.REFUSED,
+                FindingReason.UNKNOWN_OLD_NAME,
+                FindingSubject.MAPPING,
                 step=before,
                 before=before,
                 after=after,
@@ -65,9 +65,9 @@ class StepMatch:
             if not any(is_within_step(step, before) for step in self._old):
                 yield problem
             elif after and not any(self._find_entry(step) == before for step in self._pairs):
-                yield attrs.evolve(problem, reason=Reason.UNKNOWN_NEW_NAME)
+                yield attrs.evolve(problem, reason=FindingReason.UNKNOWN_NEW_NAME)
             elif (other := self._find_conflicting_step(before)) is not None:
-                yield attrs.evolve(problem, reason=Reason.TWO_OLD_NAMES, before=other)
+                yield attrs.evolve(problem, reason=FindingReason.TWO_OLD_NAMES, before=other)
 
     def _find_entry(self, step: str) -> str | None:
         """Returns the longest old name in the mapping that is the step's name or the name of a

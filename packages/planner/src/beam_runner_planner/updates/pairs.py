@@ -7,7 +7,13 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from beam_runner_model.updates import Finding, Reason, StageContents, Subject, Verdict
+from beam_runner_model.updates import (
+    Finding,
+    FindingReason,
+    FindingSubject,
+    FindingVerdict,
+    StageContents,
+)
 
 from beam_runner_planner.updates.coders import CoderTree, compare_coders
 from beam_runner_planner.updates.consents import Consents
@@ -45,15 +51,15 @@ class StagePair:
         return not self.contents.has_state and not self.old.plan.splittable
 
     def create_kept_finding(
-        self, reason: Reason, subject: Subject = Subject.STEP, **values: Any
+        self, reason: FindingReason, subject: FindingSubject = FindingSubject.STEP, **values: Any
     ) -> Finding:
         """Returns the finding that the new stage continues with the data of the old stage unchanged."""
-        return Finding(Verdict.KEPT, reason, subject, step=self.new.step, **values)
+        return Finding(FindingVerdict.KEPT, reason, subject, step=self.new.step, **values)
 
     def create_change_finding(
         self,
-        reason: Reason,
-        subject: Subject = Subject.STEP,
+        reason: FindingReason,
+        subject: FindingSubject = FindingSubject.STEP,
         *,
         has_data: bool,
         trusted: bool = False,
@@ -71,7 +77,7 @@ class StagePair:
         if not has_data or trusted:
             return self.create_kept_finding(reason, subject, agreed=has_data and trusted, **values)
         return Finding(
-            Verdict.REFUSED,
+            FindingVerdict.REFUSED,
             reason,
             subject,
             step=self.new.step,
@@ -87,8 +93,8 @@ class StagePair:
         new: CoderTree,
         *,
         has_data: bool,
-        reason: Reason = Reason.CODER,
-        subject: Subject = Subject.STEP,
+        reason: FindingReason = FindingReason.CODER,
+        subject: FindingSubject = FindingSubject.STEP,
         part: str = "",
     ) -> list[Finding]:
         """Returns the finding about two coders; empty if the coders are equal.
@@ -98,10 +104,10 @@ class StagePair:
         change = compare_coders(old, new)
         if change is None:
             return []
-        if change.is_readable and reason is Reason.CODER:
+        if change.is_readable and reason is FindingReason.CODER:
             return [
                 self.create_kept_finding(
-                    Reason.FIELDS_ADDED, subject, part=part, after=change.after
+                    FindingReason.FIELDS_ADDED, subject, part=part, after=change.after
                 )
             ]
         trusted = self.consents.trusts_coders(self.steps, part)

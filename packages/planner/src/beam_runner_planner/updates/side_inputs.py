@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 from beam_runner_model.buffers import SideInputUse
-from beam_runner_model.updates import Finding, Reason, Subject, Verdict
+from beam_runner_model.updates import Finding, FindingReason, FindingSubject, FindingVerdict
 
 from beam_runner_planner.updates.coders import CoderTree, compare_coders
 from beam_runner_planner.updates.consents import Consents
@@ -93,9 +93,9 @@ def compare_side_inputs(plans: MatchedPlans, consents: Consents) -> SideInputFin
     findings += [_compare_new_reader(plans, side_input, consents) for side_input in new]
     findings += [
         Finding(
-            Verdict.DROPPED,
-            Reason.REMOVED,
-            Subject.SIDE_INPUT,
+            FindingVerdict.DROPPED,
+            FindingReason.REMOVED,
+            FindingSubject.SIDE_INPUT,
             step=side_input.use.transform_id,
             part=side_input.use.tag,
             before=side_input.source,
@@ -163,9 +163,9 @@ def _compare_pair(
     if change is not None:
         agreed = consents.trusts_coders(steps, part)
         finding = Finding(
-            Verdict.KEPT if agreed else Verdict.REFUSED,
-            Reason.CODER,
-            Subject.SIDE_INPUT,
+            FindingVerdict.KEPT if agreed else FindingVerdict.REFUSED,
+            FindingReason.CODER,
+            FindingSubject.SIDE_INPUT,
             step=step,
             part=part,
             before=change.before,
@@ -174,16 +174,20 @@ def _compare_pair(
         )
         if change.is_readable:
             finding = attrs.evolve(
-                finding, verdict=Verdict.KEPT, reason=Reason.FIELDS_ADDED, before="", agreed=False
+                finding,
+                verdict=FindingVerdict.KEPT,
+                reason=FindingReason.FIELDS_ADDED,
+                before="",
+                agreed=False,
             )
         yield finding
     windows = (before.use.mapping_fn, after.use.mapping_fn)
     same = is_same_kind(*windows)
     if not same or has_other_sizes(*windows):
         yield Finding(
-            Verdict.KEPT if same else Verdict.REFUSED,
-            Reason.WINDOW_SIZE if same else Reason.WINDOW_KIND,
-            Subject.SIDE_INPUT,
+            FindingVerdict.KEPT if same else FindingVerdict.REFUSED,
+            FindingReason.WINDOW_SIZE if same else FindingReason.WINDOW_KIND,
+            FindingSubject.SIDE_INPUT,
             step=step,
             part=part,
             before=describe_windows(windows[0]),
@@ -197,13 +201,22 @@ def _compare_new_reader(
     """Returns the finding about a new side input that doesn't continue a side input of the old pipeline."""
     step, part = after.use.transform_id, after.use.tag
     finding = Finding(
-        Verdict.NEW, Reason.ADDED, Subject.SIDE_INPUT, step=step, part=part, after=after.source
+        FindingVerdict.NEW,
+        FindingReason.ADDED,
+        FindingSubject.SIDE_INPUT,
+        step=step,
+        part=part,
+        after=after.source,
     )
     writers = plans.writers.get(after.collection, ())
     if writers and plans.ended.issuperset(writers):
-        return attrs.evolve(finding, verdict=Verdict.REFUSED, reason=Reason.INPUT_ENDED)
+        return attrs.evolve(
+            finding, verdict=FindingVerdict.REFUSED, reason=FindingReason.INPUT_ENDED
+        )
     if any(writer in plans.continued for writer in writers):
         agreed = consents.may_drop_data((step,), part)
-        verdict = Verdict.NEW if agreed else Verdict.REFUSED
-        return attrs.evolve(finding, verdict=verdict, reason=Reason.INPUT_STARTED, agreed=agreed)
+        verdict = FindingVerdict.NEW if agreed else FindingVerdict.REFUSED
+        return attrs.evolve(
+            finding, verdict=verdict, reason=FindingReason.INPUT_STARTED, agreed=agreed
+        )
     return finding

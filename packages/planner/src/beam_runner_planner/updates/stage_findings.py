@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from beam_runner_model.updates import Finding, Reason, Subject
+from beam_runner_model.updates import Finding, FindingReason, FindingSubject
 
 from beam_runner_planner.updates.names import StepMatch
 from beam_runner_planner.updates.pairs import StagePair
@@ -21,13 +21,16 @@ def compare_input(pair: StagePair) -> Iterator[Finding]:
     if old.plan.splittable != new.plan.splittable:
         kinds = [_describe_kind(view.plan.splittable) for view in (old, new)]
         yield pair.create_change_finding(
-            Reason.KIND, has_data=not contents.is_empty, before=kinds[0], after=kinds[1]
+            FindingReason.KIND, has_data=not contents.is_empty, before=kinds[0], after=kinds[1]
         )
     if old.is_source:
         return
     if old.key_coder is not None and new.key_coder is not None:
         yield from pair.compare_parts(
-            old.key_coder, new.key_coder, reason=Reason.KEY_CODER, has_data=not contents.is_empty
+            old.key_coder,
+            new.key_coder,
+            reason=FindingReason.KEY_CODER,
+            has_data=not contents.is_empty,
         )
     yield from pair.compare_parts(
         old.value_coder, new.value_coder, has_data=bool(contents.elements) or _has_values(pair)
@@ -53,13 +56,15 @@ def compare_code(pair: StagePair, names: StepMatch) -> Iterator[Finding]:
     """
     if not pair.old.is_source:
         if pair.old.head_code != pair.new.head_code:
-            yield pair.create_kept_finding(Reason.CODE_CHANGED)
+            yield pair.create_kept_finding(FindingReason.CODE_CHANGED)
     elif pair.contents.complete:
         changed = _list_changed_steps(pair, names)
         if changed:
             more = ["..."] if len(changed) > _MOST_NAMED else []
             steps = ", ".join([*changed[:_MOST_NAMED], *more])
-            yield pair.create_kept_finding(Reason.CODE_CHANGED, Subject.SOURCE, after=steps)
+            yield pair.create_kept_finding(
+                FindingReason.CODE_CHANGED, FindingSubject.SOURCE, after=steps
+            )
 
 
 def _list_changed_steps(pair: StagePair, names: StepMatch) -> list[str]:

@@ -14,7 +14,7 @@ from beam_runner_engine.keyed.state import (
     ValueState,
 )
 from beam_runner_engine.keyed.timers import TimeDomain
-from beam_runner_model.updates import Finding, Reason, Subject, Verdict
+from beam_runner_model.updates import Finding, FindingReason, FindingSubject, FindingVerdict
 
 from beam_runner_planner import _protos
 from beam_runner_planner.plan import StatefulPlan
@@ -58,9 +58,9 @@ def compare_states(pair: StagePair) -> StateFindings:
     sorting = []
     if old.time_sorted != new.time_sorted:
         sorting.append(
-            pair.create_change_finding(Reason.TIME_SORTED, has_data=pair.contents.has_state)
+            pair.create_change_finding(FindingReason.TIME_SORTED, has_data=pair.contents.has_state)
         )
-    dropped = {finding.part for finding in states if finding.verdict is Verdict.DROPPED}
+    dropped = {finding.part for finding in states if finding.verdict is FindingVerdict.DROPPED}
     return StateFindings(
         (*sorting, *states, *timers),
         frozenset(dropped),
@@ -73,13 +73,13 @@ def _compare_all_states(pair: StagePair, old: StatefulPlan, new: StatefulPlan) -
     for name, kind in sorted(new.states.items()):
         before = old.states.get(name)
         if before is None:
-            yield _create_added_finding(pair, Subject.STATE, name)
+            yield _create_added_finding(pair, FindingSubject.STATE, name)
         elif before is not kind:
             yield _replace_by_permitted_drop(
                 pair,
                 pair.create_change_finding(
-                    Reason.KIND,
-                    Subject.STATE,
+                    FindingReason.KIND,
+                    FindingSubject.STATE,
                     has_data=pair.contents.has_state,
                     part=name,
                     before=_NAMES.get(before, before.__name__),
@@ -92,7 +92,7 @@ def _compare_all_states(pair: StagePair, old: StatefulPlan, new: StatefulPlan) -
             ):
                 yield _replace_by_permitted_drop(pair, finding)
     for name in sorted(old.states.keys() - new.states.keys()):
-        yield _create_removed_finding(pair, Subject.STATE, name)
+        yield _create_removed_finding(pair, FindingSubject.STATE, name)
 
 
 def _compare_state_coders(
@@ -104,8 +104,8 @@ def _compare_state_coders(
             new[role],
             has_data=pair.contents.has_state,
             # A map state looks up keys by their encodings, so the coders of keys must be equal.
-            reason=Reason.KEY_CODER if role == "key_coder_id" else Reason.CODER,
-            subject=Subject.STATE,
+            reason=FindingReason.KEY_CODER if role == "key_coder_id" else FindingReason.CODER,
+            subject=FindingSubject.STATE,
             part=name,
         )
 
@@ -114,30 +114,34 @@ def _compare_all_timers(pair: StagePair, old: StatefulPlan, new: StatefulPlan) -
     for name, domain in sorted(new.timers.items()):
         before = old.timers.get(name)
         if before is None:
-            yield _create_added_finding(pair, Subject.TIMER, name)
+            yield _create_added_finding(pair, FindingSubject.TIMER, name)
         elif before is not domain:
             yield pair.create_change_finding(
-                Reason.KIND,
-                Subject.TIMER,
+                FindingReason.KIND,
+                FindingSubject.TIMER,
                 has_data=pair.contents.has_state,
                 part=format_part_name(name),
                 before=_DOMAINS[before],
                 after=_DOMAINS[domain],
             )
     for name in sorted(old.timers.keys() - new.timers.keys()):
-        yield _create_removed_finding(pair, Subject.TIMER, name)
+        yield _create_removed_finding(pair, FindingSubject.TIMER, name)
 
 
-def _create_added_finding(pair: StagePair, subject: Subject, name: str) -> Finding:
+def _create_added_finding(pair: StagePair, subject: FindingSubject, name: str) -> Finding:
     return Finding(
-        Verdict.NEW, Reason.ADDED, subject, step=pair.new.step, part=_get_part_name(subject, name)
+        FindingVerdict.NEW,
+        FindingReason.ADDED,
+        subject,
+        step=pair.new.step,
+        part=_get_part_name(subject, name),
     )
 
 
-def _create_removed_finding(pair: StagePair, subject: Subject, name: str) -> Finding:
+def _create_removed_finding(pair: StagePair, subject: FindingSubject, name: str) -> Finding:
     finding = Finding(
-        Verdict.DROPPED,
-        Reason.REMOVED,
+        FindingVerdict.DROPPED,
+        FindingReason.REMOVED,
         subject,
         step=pair.new.step,
         part=_get_part_name(subject, name),
@@ -145,19 +149,21 @@ def _create_removed_finding(pair: StagePair, subject: Subject, name: str) -> Fin
     if not pair.contents.has_state:
         return finding
     finding = attrs.evolve(finding, state_bytes=pair.contents.state_bytes)
-    return _replace_by_permitted_drop(pair, attrs.evolve(finding, verdict=Verdict.REFUSED))
+    return _replace_by_permitted_drop(pair, attrs.evolve(finding, verdict=FindingVerdict.REFUSED))
 
 
 def _replace_by_permitted_drop(pair: StagePair, finding: Finding) -> Finding:
     """Returns the finding, or a drop of the data if the finding refuses the update and the user permits the drop."""
     agreed = pair.consents.may_drop_data(pair.steps, finding.part)
-    if finding.verdict is not Verdict.REFUSED or not agreed:
+    if finding.verdict is not FindingVerdict.REFUSED or not agreed:
         return finding
-    return attrs.evolve(finding, verdict=Verdict.DROPPED, agreed=True, elements=0, passes=False)
+    return attrs.evolve(
+        finding, verdict=FindingVerdict.DROPPED, agreed=True, elements=0, passes=False
+    )
 
 
-def _get_part_name(subject: Subject, name: str) -> str:
-    return format_part_name(name) if subject is Subject.TIMER else name
+def _get_part_name(subject: FindingSubject, name: str) -> str:
+    return format_part_name(name) if subject is FindingSubject.TIMER else name
 
 
 def _map_states_to_coders(view: StageView) -> dict[str, dict[str, CoderTree]]:

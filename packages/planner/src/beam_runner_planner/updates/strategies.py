@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import attrs
 from beam_runner_model.strategy import WindowingStrategy
-from beam_runner_model.updates import Finding, Reason
+from beam_runner_model.updates import Finding, FindingReason
 from beam_runner_model.window_fns import OpaqueWindows, WindowFn
 
 from beam_runner_planner.updates.coders import compare_coders
@@ -30,7 +30,7 @@ def compare_strategies(pair: StagePair) -> Iterator[Finding]:
         return
     if kind is None and has_other_sizes(old.window_fn, new.window_fn):
         yield pair.create_kept_finding(
-            Reason.WINDOW_SIZE,
+            FindingReason.WINDOW_SIZE,
             before=describe_windows(old.window_fn),
             after=describe_windows(new.window_fn),
         )
@@ -57,7 +57,7 @@ def _compare_kinds(
     if is_same:
         return None
     return pair.create_change_finding(
-        Reason.WINDOW_KIND,
+        FindingReason.WINDOW_KIND,
         has_data=not pair.contents.is_empty,
         trusted=pair.consents.trusts_coders(pair.steps),
         before=describe_windows(old.window_fn),
@@ -67,19 +67,19 @@ def _compare_kinds(
 
 def _list_changes(
     pair: StagePair, old: WindowingStrategy, new: WindowingStrategy
-) -> Iterator[tuple[Reason, str, str]]:
+) -> Iterator[tuple[FindingReason, str, str]]:
     """Yields findings about changes that affect the timers of open windows."""
     if old.allowed_lateness != new.allowed_lateness:
-        yield Reason.LATENESS, f"{old.allowed_lateness} ms", f"{new.allowed_lateness} ms"
+        yield FindingReason.LATENESS, f"{old.allowed_lateness} ms", f"{new.allowed_lateness} ms"
     if pair.old.plan.stateful is not None:
         return  # A stateful step has no trigger and no panes.
     if old.trigger != new.trigger:
-        yield Reason.TRIGGER, str(old.trigger), str(new.trigger)
+        yield FindingReason.TRIGGER, str(old.trigger), str(new.trigger)
     if old.accumulation_mode is not new.accumulation_mode:
-        yield Reason.ACCUMULATION, old.accumulation_mode.value, new.accumulation_mode.value
+        yield FindingReason.ACCUMULATION, old.accumulation_mode.value, new.accumulation_mode.value
     before, after = _describe_panes(old), _describe_panes(new)
     if before != after:
-        yield Reason.PANES, before, after
+        yield FindingReason.PANES, before, after
 
 
 def _describe_panes(strategy: WindowingStrategy) -> str:

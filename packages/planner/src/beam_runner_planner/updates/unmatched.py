@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import attrs
-from beam_runner_model.updates import Finding, Reason, Subject, Verdict
+from beam_runner_model.updates import Finding, FindingReason, FindingSubject, FindingVerdict
 
 from beam_runner_planner.updates.coders import compare_coders
 from beam_runner_planner.updates.consents import Consents
@@ -16,20 +16,22 @@ from beam_runner_planner.updates.views import StageView
 _LIFTED = frozenset({"group", "lifted"})
 
 
-def get_finding_subject(view: StageView) -> Subject:
+def get_finding_subject(view: StageView) -> FindingSubject:
     """Returns the kind of part that a report calls a stage: a step or a source."""
-    return Subject.SOURCE if view.is_source else Subject.STEP
+    return FindingSubject.SOURCE if view.is_source else FindingSubject.STEP
 
 
 def describe_new_stage(plans: MatchedPlans, view: StageView, consents: Consents) -> Finding:
     """Returns the finding about a stage that continues no stage of the running job."""
     if consents.is_rollback and view.is_source:
         agreed = consents.may_drop_data((view.step,))
-        verdict = Verdict.NEW if agreed else Verdict.REFUSED
-        return Finding(verdict, Reason.RAN_BEFORE, Subject.SOURCE, step=view.step, agreed=agreed)
+        verdict = FindingVerdict.NEW if agreed else FindingVerdict.REFUSED
+        return Finding(
+            verdict, FindingReason.RAN_BEFORE, FindingSubject.SOURCE, step=view.step, agreed=agreed
+        )
     is_ended = view.identity in plans.ended
-    reason = Reason.INPUT_ENDED if is_ended else Reason.ADDED
-    return Finding(Verdict.NEW, reason, get_finding_subject(view), step=view.step)
+    reason = FindingReason.INPUT_ENDED if is_ended else FindingReason.ADDED
+    return Finding(FindingVerdict.NEW, reason, get_finding_subject(view), step=view.step)
 
 
 def find_input_after_end(plans: MatchedPlans, pair: StagePair) -> Iterator[Finding]:
@@ -38,7 +40,7 @@ def find_input_after_end(plans: MatchedPlans, pair: StagePair) -> Iterator[Findi
     """
     writers = plans.list_input_writers(pair.new)
     if pair.contents.complete and not plans.ended.issuperset(writers):
-        yield Finding(Verdict.REFUSED, Reason.HAS_ENDED, step=pair.new.step)
+        yield Finding(FindingVerdict.REFUSED, FindingReason.HAS_ENDED, step=pair.new.step)
 
 
 def find_removed_stages(plans: MatchedPlans, consents: Consents) -> Iterator[Finding]:
@@ -51,8 +53,8 @@ def find_removed_stages(plans: MatchedPlans, consents: Consents) -> Iterator[Fin
 def _describe_removed_stage(plans: MatchedPlans, view: StageView, consents: Consents) -> Finding:
     contents = plans.get_contents(view.identity)
     finding = Finding(
-        Verdict.DROPPED,
-        Reason.REMOVED,
+        FindingVerdict.DROPPED,
+        FindingReason.REMOVED,
         get_finding_subject(view),
         step=view.step,
         elements=contents.elements,
@@ -61,14 +63,14 @@ def _describe_removed_stage(plans: MatchedPlans, view: StageView, consents: Cons
     step = plans.names.translate_step(view.step)
     kinds = {one.kind for one in plans.new.values() if one.step == step} | {view.kind}
     if kinds == _LIFTED:
-        finding = attrs.evolve(finding, reason=Reason.LIFTING)
+        finding = attrs.evolve(finding, reason=FindingReason.LIFTING)
     if contents.is_empty:
         return finding
     if consents.may_drop_data((view.step,)):
         return attrs.evolve(finding, agreed=True)
     return attrs.evolve(
         finding,
-        verdict=Verdict.REFUSED,
+        verdict=FindingVerdict.REFUSED,
         after="" if kinds == _LIFTED else _suggest_step(plans, view),
         passes=not contents.has_state and not view.plan.splittable,
     )

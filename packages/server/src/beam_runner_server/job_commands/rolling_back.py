@@ -127,9 +127,9 @@ def _format_outcome(
     client: JobClient, old: str, new: str, state: str, succession: Succession
 ) -> list[str]:
     from beam_runner_jobservices.figures.texts import sanitize_for_display
-    from beam_runner_model.update_rendering import render_report
+    from beam_runner_model.update_rendering import render_update_report
 
-    lines = [*map(sanitize_for_display, render_report(succession.report))]
+    lines = [*map(sanitize_for_display, render_update_report(succession.report))]
     if state == "RUNNING":
         return [*lines, f"job {new} has replaced job {old}"]
     error = {one.job_id: one.error for one in client.job_times()}.get(new)

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 import attrs
-from beam_runner_model.stories import StoryStatus, render_story
+from beam_runner_model.stories import BundleStatus, render_bundle_history
 
 from beam_runner_server.job_commands.connecting import Command, print_json, print_lines
 from beam_runner_server.job_commands.naming import add_job_argument, find_job
@@ -21,12 +21,12 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_command(client: JobClient, found: argparse.Namespace) -> int:
-    story = client.get_bundle_story(find_job(client, found).job_id, found.bundle)
+    story = client.get_bundle_history(find_job(client, found).job_id, found.bundle)
     if found.json:
         print_json(attrs.asdict(story))
     else:
-        print_lines(render_story(story))
-    return 1 if story.status in (StoryStatus.UNKNOWN, StoryStatus.NO_JOURNAL) else 0
+        print_lines(render_bundle_history(story))
+    return 1 if story.status in (BundleStatus.UNKNOWN, BundleStatus.NO_JOURNAL) else 0
 
 
 COMMAND = Command(

@@ -40,8 +40,8 @@ def _run_command(client: JobClient, found: argparse.Namespace) -> int:
 
 def _format_lines(succession: Succession) -> Iterator[str]:
     from beam_runner_jobservices.figures.texts import sanitize_for_display
-    from beam_runner_model.shadow_rendering import render_shadow
-    from beam_runner_model.update_rendering import render_report
+    from beam_runner_model.shadow_rendering import render_shadow_report
+    from beam_runner_model.update_rendering import render_update_report
 
     if succession.predecessor:
         yield f"replaced job {sanitize_for_display(succession.predecessor)}"
@@ -51,10 +51,10 @@ def _format_lines(succession: Succession) -> Iterator[str]:
         yield "the job was compared with no other job"
         return
     yield f"comparison with job {sanitize_for_display(succession.compared)}:"
-    yield from map(sanitize_for_display, render_report(succession.report))
+    yield from map(sanitize_for_display, render_update_report(succession.report))
     if succession.shadow.exists:
         yield f"shadow run of {succession.shadow.seconds:.0f} s with this job:"
-        yield from map(sanitize_for_display, render_shadow(succession.shadow))
+        yield from map(sanitize_for_display, render_shadow_report(succession.shadow))
 
 
 COMMAND = Command(

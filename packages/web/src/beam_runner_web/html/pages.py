@@ -190,7 +190,7 @@ class PageContents:
         """
         number = query.get("number", "").strip()
         is_number = number.isdecimal() and len(number) <= _DIGITS
-        story = self.watches.client.get_bundle_story(job_id, int(number)) if is_number else None
+        story = self.watches.client.get_bundle_history(job_id, int(number)) if is_number else None
         return {
             **self.show_job_page(job_id, "stages", query),
             "live": False,

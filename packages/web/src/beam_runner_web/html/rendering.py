@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 from beam_runner_jobservices.figures import samples, texts
 from beam_runner_jobservices.texts import parse_iso_time
 from beam_runner_model.rendering import render_record
-from beam_runner_model.shadow_rendering import render_shadow
-from beam_runner_model.stories import render_data_piece, render_status, render_step
+from beam_runner_model.shadow_rendering import render_shadow_report
+from beam_runner_model.stories import render_bundle_status, render_data_piece, render_history_event
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -60,12 +60,14 @@ class Renderer:
             texts.truncate_to_line,
             texts.format_age,
             parse_iso_time,
-            render_shadow,
+            render_shadow_report,
         ):
             self._env.filters[helper.__name__] = helper
         self._env.filters["sample"] = samples.format_sample
         self._env.filters["wait_text"] = lambda wait, now=None: render_record(wait, now=now)
-        self._env.filters.update(status=render_status, step=render_step, piece=render_data_piece)
+        self._env.filters.update(
+            status=render_bundle_status, step=render_history_event, piece=render_data_piece
+        )
         self._env.globals["ui"] = self._env.get_template("macros.html").module
 
     def make_link(self, path: str, *parts: str, **query: Any) -> Markup:
