@@ -16,7 +16,7 @@ from beam_runner_embedded.harness import EmbeddedHarness
 from beam_runner_jobservices.ports import JobExecutor, JobHandle, JobObserver
 from beam_runner_runtime.bundles.stages import JobStages
 from beam_runner_runtime.channel.client import ChannelClient
-from beam_runner_runtime.channel.server import JobPeer
+from beam_runner_runtime.channel.server import JobMessageHandler
 from beam_runner_server.executor import PlacedJobExecutor
 from beam_runner_worker.fnapi.harness import FnApiHarness
 from beam_runner_worker.fnapi.server import FnApiServer
@@ -35,7 +35,7 @@ def a_running_job_tells_of_itself(job: RunningJob) -> JobObserver:
     return job
 
 
-def a_running_job_is_the_channels_peer(job: RunningJob) -> JobPeer:
+def a_running_job_is_the_channels_peer(job: RunningJob) -> JobMessageHandler:
     return job
 
 
@@ -67,7 +67,7 @@ PAIRS = [
     (PlacedJobExecutor, JobExecutor),
     (RunningJob, JobHandle),
     (RunningJob, JobObserver),
-    (RunningJob, JobPeer),
+    (RunningJob, JobMessageHandler),
     (BundleSideInputs, SideInputReader),
     (ChannelClient, ArtifactReader),
     (JobStages, LogSink),

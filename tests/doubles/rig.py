@@ -15,8 +15,8 @@ from beam_runner_driver.lanes.slots import ClusterSlots, JobSlots
 from beam_runner_driver.ledger.job_folder import JobFolder
 from beam_runner_driver.ledger.journal_codec import decode_entries
 from beam_runner_driver.ledger.ledger import JobLedger
-from beam_runner_driver.ledger.patient_journal import PatientJournal
 from beam_runner_driver.ledger.recovery import recover_ledger
+from beam_runner_driver.ledger.retrying_journal import RetryingJournal
 from beam_runner_driver.ledger.scheduling import make_root_outputs
 from beam_runner_driver.ledger.settings import JobSettings
 from beam_runner_engine.scheduler.events import Start
@@ -108,7 +108,7 @@ class Rig:
         self.metrics = MetricsTally(ledger.metrics.infos())
         self.coordinator = JobCoordinator(
             ledger,
-            PatientJournal(self.journal, None, lambda outage: False),
+            RetryingJournal(self.journal, None, lambda outage: False),
             self.metrics,
             self.starting.append,
             self.sections,

@@ -26,7 +26,7 @@ _TEXT = re.compile(rb"<([^<>]*)>")
 
 @attrs.define(eq=False)
 class SectionJob:
-    """Implements ``channel.server.JobPeer``."""
+    """Implements ``channel.server.JobMessageHandler``."""
 
     work: JobWork
     runner: SparkSectionRunner | None = None

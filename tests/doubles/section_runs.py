@@ -93,7 +93,7 @@ class Host:
         if stage_id not in self._stages:
             stage = self.work.plan.stages[stage_id]
             side_inputs = BundleSideInputs(stage.side_inputs, self.folder)
-            work = StageContext.for_stage(self.work, stage_id).for_section()
+            work = StageContext.create_for_stage(self.work, stage_id).copy_for_section()
             work = attrs.evolve(work, budget=self.budget)
             harness = self._harness(stage).stage(stage.spec, side_inputs)
             merging = None if work.input_buffer is None else work.input_buffer.merging

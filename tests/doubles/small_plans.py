@@ -98,7 +98,7 @@ def plan_of(stages: Iterable[StagePlan], buffers: Iterable[BufferPlan] = ()) -> 
 
 def work_of(plan: JobPlan, stage_id: str, shards: int = 4) -> StageContext:
     """Returns the description of a stage for a process."""
-    return StageContext.for_stage(JobWork(plan, shards, StoreSpec("folder")), stage_id)
+    return StageContext.create_for_stage(JobWork(plan, shards, StoreSpec("folder")), stage_id)
 
 
 def bundle_of(*inputs: Data | Input, shard: int | None = None, **more: Any) -> Bundle:

@@ -150,7 +150,7 @@ class _Job:
             stage = self._plan.stages[stage_id]
             side_inputs = BundleSideInputs(stage.side_inputs, self._folder)
             harness = self._harness(stage.embedded, stage.spec.environment_id)
-            work = StageContext.for_stage(self._work, stage_id)
+            work = StageContext.create_for_stage(self._work, stage_id)
             self._stages[stage_id] = (work, side_inputs, harness.stage(stage.spec, side_inputs))
         return self._stages[stage_id]
 

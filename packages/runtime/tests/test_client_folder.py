@@ -17,19 +17,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClientFolder:
     place = tmp_path / "a folder"
     place.mkdir()
     monkeypatch.chdir(place)
-    found = ClientFolder.of_this_process()
+    found = ClientFolder.from_current_process()
     assert found is not None
     assert found.path == str(place)
     return found
 
 
 def test_client_folder_is_read_from_job_options(folder: ClientFolder) -> None:
-    assert ClientFolder.of_job({option_urns.CLIENT_FOLDER: folder.encode()}) == folder
+    assert ClientFolder.from_job_options({option_urns.CLIENT_FOLDER: folder.encode()}) == folder
 
 
 @pytest.mark.parametrize("value", ["", "one", "one two", None, 7])
 def test_malformed_option_has_no_client_folder(value: object) -> None:
-    assert ClientFolder.of_job({option_urns.CLIENT_FOLDER: value}) is None
+    assert ClientFolder.from_job_options({option_urns.CLIENT_FOLDER: value}) is None
 
 
 def test_client_folder_on_another_machine_is_unreachable(folder: ClientFolder) -> None:

@@ -20,7 +20,7 @@ def at(path: Path) -> StoreSpec:
 
 
 def test_job_folder_on_one_machine_is_in_state_folder(tmp_path: Path) -> None:
-    folders = JobFolders.of_server(None, tmp_path, at(tmp_path), durable=True)
+    folders = JobFolders.create(None, tmp_path, at(tmp_path), durable=True)
     assert folders.folder == folders.spec.folder == tmp_path / "jobs"
     assert folders.get_job_folder("job-1").folder == tmp_path / "jobs" / "job-1"
     assert folders.get_job_folder("job-1").spec.durable
@@ -30,7 +30,7 @@ def test_job_folder_on_one_machine_is_in_state_folder(tmp_path: Path) -> None:
 def test_job_folder_without_shared_store_is_removed_at_exit(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folders = JobFolders.of_server(None, tmp_path, at(tmp_path)).without_shared_store(
+    folders = JobFolders.create(None, tmp_path, at(tmp_path)).without_shared_store(
         "spark://host:7077"
     )
     (told,) = caplog.messages
@@ -44,7 +44,7 @@ def test_job_folder_without_shared_store_is_removed_at_exit(
 
 
 def test_job_folder_flag_can_declare_machines_without_shared_folder(tmp_path: Path) -> None:
-    assert JobFolders.of_server(parse_data_dir("none"), tmp_path, at(tmp_path)).spec == NO_STORE
+    assert JobFolders.create(parse_data_dir("none"), tmp_path, at(tmp_path)).spec == NO_STORE
 
 
 @pytest.mark.parametrize("wanted", ["s3://bucket/x", "/data"])
@@ -54,7 +54,7 @@ def test_job_folders_of_two_servers_differ_and_stay_after_restart(
     states = [tmp_path / "one", tmp_path / "other"]
     data = parse_data_dir(wanted)
     first, again, other = (
-        JobFolders.of_server(data, state, at(state)) for state in (*states[:1], *states)
+        JobFolders.create(data, state, at(state)) for state in (*states[:1], *states)
     )
     assert first == again
     assert first.spec != other.spec
@@ -64,14 +64,14 @@ def test_job_folders_of_two_servers_differ_and_stay_after_restart(
 def test_job_folder_of_servers_with_same_stored_state_is_same(tmp_path: Path) -> None:
     state = StoreSpec(f"file://{tmp_path / 'state'}")
     first, following = (
-        JobFolders.of_server(at(tmp_path / "data"), tmp_path / name, state)
+        JobFolders.create(at(tmp_path / "data"), tmp_path / name, state)
         for name in ("one", "other")
     )
     assert first == following
 
 
 def test_job_folder_in_shared_folder_is_private_to_user(tmp_path: Path) -> None:
-    folders = JobFolders.of_server(at(tmp_path / "shared"), tmp_path, at(tmp_path))
+    folders = JobFolders.create(at(tmp_path / "shared"), tmp_path, at(tmp_path))
     folders.check_store()
     assert stat.S_IMODE(folders.folder.stat().st_mode) == 0o700
     folders.folder.chmod(0o770)
@@ -82,7 +82,7 @@ def test_job_folder_in_shared_folder_is_private_to_user(tmp_path: Path) -> None:
 def test_job_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="Can't create the folder .*file/"):
-        JobFolders.of_server(at(tmp_path / "file"), tmp_path, at(tmp_path)).check_store()
+        JobFolders.create(at(tmp_path / "file"), tmp_path, at(tmp_path)).check_store()
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
@@ -90,7 +90,7 @@ def test_workers_recognize_job_folder_by_marker_of_their_server(
     tmp_path: Path, scheme: str
 ) -> None:
     data = StoreSpec(f"{scheme}{tmp_path / 'data'}")
-    folders = JobFolders.of_server(data, tmp_path, at(tmp_path))
+    folders = JobFolders.create(data, tmp_path, at(tmp_path))
     assert "is a different" in explain_unusable_store(folders.spec)
     folders.check_store()
     folders.check_store()
@@ -101,7 +101,7 @@ def test_workers_recognize_job_folder_by_marker_of_their_server(
 
 def test_job_folders_of_finished_jobs_are_removed_and_others_stay(tmp_path: Path) -> None:
     data = StoreSpec(f"file://{tmp_path / 'store'}")
-    folders = JobFolders.of_server(data, tmp_path, at(tmp_path))
+    folders = JobFolders.create(data, tmp_path, at(tmp_path))
     folders.check_store()
     for job in ("job-1", "job-2"):
         folders.spec.with_prefix(job).open_store().create_file("data", b"")
@@ -119,7 +119,7 @@ def test_job_folders_of_finished_jobs_are_removed_and_others_stay(tmp_path: Path
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_job_folder_removal_leaves_files_of_other_jobs(tmp_path: Path, scheme: str) -> None:
     data = StoreSpec(f"{scheme}{tmp_path / 'data'}")
-    folders = JobFolders.of_server(data, tmp_path, at(tmp_path))
+    folders = JobFolders.create(data, tmp_path, at(tmp_path))
     for job_id in ("one", "two"):
         (folders.folder / job_id).mkdir(parents=True)
         folders.spec.with_prefix(job_id).open_store().create_file("file", b"x")

@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClientFolder:
     """Returns the working directory of a client, which isn't this process's."""
     with monkeypatch.context() as client:
         client.chdir(tmp_path)
-        found = ClientFolder.of_this_process()
+        found = ClientFolder.from_current_process()
     assert found is not None
     return found
 

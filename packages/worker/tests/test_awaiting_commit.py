@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from beam_runner_worker.awaiting_commit import KEPT_SECONDS, MOST_KEPT, AwaitingCommit
+from beam_runner_worker.awaiting_commit import KEPT_SECONDS, MOST_KEPT, CommitData
 
 
 def test_bundle_data_awaiting_commit_is_taken_once_from_last_attempt() -> None:
-    waiting: AwaitingCommit[str, str] = AwaitingCommit()
+    waiting: CommitData[str, str] = CommitData()
     waiting.store_data("a", "first attempt")
     waiting.store_data("a", "second attempt")
     assert waiting.take_data("a") == "second attempt"
@@ -16,7 +16,7 @@ def test_bundle_data_awaiting_commit_is_taken_once_from_last_attempt() -> None:
 def test_expired_bundle_data_awaiting_commit_is_dropped_and_reported() -> None:
     told: list[tuple[str, str]] = []
     now = 0.0
-    waiting: AwaitingCommit[str, str] = AwaitingCommit(lambda *kept: told.append(kept), lambda: now)
+    waiting: CommitData[str, str] = CommitData(lambda *kept: told.append(kept), lambda: now)
     waiting.store_data("old", "1")
     now = KEPT_SECONDS - 1
     waiting.store_data("new", "2")
@@ -27,7 +27,7 @@ def test_expired_bundle_data_awaiting_commit_is_dropped_and_reported() -> None:
 
 def test_excess_bundle_data_awaiting_commit_replaces_oldest() -> None:
     told: list[int] = []
-    waiting: AwaitingCommit[int, str] = AwaitingCommit(lambda number, _: told.append(number))
+    waiting: CommitData[int, str] = CommitData(lambda number, _: told.append(number))
     for number in range(MOST_KEPT + 2):
         waiting.store_data(number, "left")
     assert told == [0, 1]
@@ -36,7 +36,7 @@ def test_excess_bundle_data_awaiting_commit_replaces_oldest() -> None:
 
 def test_lost_entries_awaiting_commit_are_dropped_silently() -> None:
     told: list[tuple[int, str]] = []
-    waiting: AwaitingCommit[int, str] = AwaitingCommit(lambda *kept: told.append(kept))
+    waiting: CommitData[int, str] = CommitData(lambda *kept: told.append(kept))
     waiting.store_data(1, "lost")
     waiting.store_data(2, "there")
     waiting.drop_lost_data(lambda left: left == "lost")

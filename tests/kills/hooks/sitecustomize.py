@@ -224,7 +224,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "beam_runner_runtime.bundles.loop": patch_loop,
     "beam_runner_runtime.bundles.process": patch_process,
     "beam_runner_driver.coordination.coordinator": patch_coordinator,
-    "beam_runner_driver.ledger.patient_journal": patch_patient_journal,
+    "beam_runner_driver.ledger.retrying_journal": patch_patient_journal,
     "beam_runner_driver.job.job": patch_job,
     "beam_runner_driver.ledger.job_folder": patch_job_folder,
     "beam_runner_driver.ledger.ledger": patch_ledger,

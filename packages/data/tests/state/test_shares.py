@@ -190,12 +190,12 @@ def test_compaction_after_a_key_shard_split_removes_state_of_other_shards(tmp_pa
     with mock.patch.object(state_store, "MERGED_IN_COMMIT", 0):
         whole.commit(dict.fromkeys(CELLS, value))
         part = whole.divide(KeyShare(1, 3))
-        assert part.store.may_be_divided
+        assert part.store.may_result_from_split
         assert part.store.plan_compaction() is None
         part.commit(REMOVE_MARK)
         part.merge_due()
     (merged,) = part.store.segments
     assert merged.share is None
-    assert not part.store.may_be_divided
+    assert not part.store.may_result_from_split
     assert merged.size < whole.store.segments[0].size * 2 / 3
     part.check()

@@ -24,7 +24,7 @@ from small_plans import plan_of, stage
 from worker_doubles import seen_in
 
 from beam_runner_driver.coordination import coordinator
-from beam_runner_driver.ledger import patient_journal
+from beam_runner_driver.ledger import retrying_journal
 from beam_runner_driver.ledger.ledger import JobLedger
 
 VALUES = [b"a1", b"a2", b"b1", b"b2", b"c1", b"d1"]
@@ -87,7 +87,7 @@ def crashes(monkeypatch: pytest.MonkeyPatch) -> Crashes:
 
         monkeypatch.setattr(owner, name, wrapped)
 
-    monkeypatch.setattr(patient_journal, "_ENTRIES_PER_SNAPSHOT", 3)
+    monkeypatch.setattr(retrying_journal, "_ENTRIES_PER_SNAPSHOT", 3)
     monkeypatch.setattr(written, "INLINE_BYTES", 0)
     around(Journal, "append_entries", "before append", "after append")
     around(Journal, "store_snapshot", "before snapshot", "after snapshot")

@@ -22,7 +22,7 @@ from job_server import wait_until
 from servers import NO_LOOP, Server
 from small_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS
 
-from beam_runner_driver.ledger import patient_journal
+from beam_runner_driver.ledger import retrying_journal
 from beam_runner_driver.ledger.recovery import recover_ledger
 
 AWAY = NeighbourUnavailable("the disk of /state", "disk is full")
@@ -32,7 +32,7 @@ LARGE = 40_000
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patient_journal, "_PAUSES", Pauses(20, 80))
+    monkeypatch.setattr(retrying_journal, "_PAUSES", Pauses(20, 80))
 
 
 New = Callable[..., Server]
@@ -78,7 +78,7 @@ def test_job_is_cancelled_while_its_journal_disk_is_full(
         raise JournalUnavailable(AWAY)
 
     server = new(limits={"outage_limit": None})
-    monkeypatch.setattr(patient_journal, "_PAUSES", Pauses(60_000, 60_000))
+    monkeypatch.setattr(retrying_journal, "_PAUSES", Pauses(60_000, 60_000))
     monkeypatch.setattr(type(server.journal), "append_entries", refuse)
     server.start()
 

@@ -34,7 +34,7 @@ class OldJob:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reports = [KEPT]
         self.holds: list[tuple[str, ...]] = []
-        self.is_quiet = False
+        self.is_idle = False
         self.error: Exception | None = None
         self.committed: list[bytes] = []
         self.next: Any = SimpleNamespace(encode_snapshot=lambda: b"next")
@@ -94,7 +94,7 @@ def test_update_replaces_job_without_open_bundles(old: OldJob) -> None:
     begin(old, update)
     assert (old.holds, update.outcome, old.switch.is_decided) == ([("source",)], None, False)
     assert 0 < (old.switch.seconds_left or 0) <= 60
-    old.is_quiet = True
+    old.is_idle = True
     old.switch.advance()
     assert old.switch.is_decided
     assert update.outcome is None, "the old job still has lanes"
@@ -123,7 +123,7 @@ def test_refused_update_pauses_no_sources(old: OldJob) -> None:
 
 def test_update_check_pauses_no_sources(old: OldJob) -> None:
     update = Update(is_check=True)
-    old.is_quiet = True
+    old.is_idle = True
     begin(old, update)
     assert update.outcome is UpdateOutcome.CHECKED
     assert set(old.holds) <= {()}
@@ -138,7 +138,7 @@ def test_update_compares_plans_again_when_job_has_no_open_bundles(
     old.reports = [WAITS, after]
     begin(old, update)
     assert update.outcome is None
-    old.is_quiet = True
+    old.is_idle = True
     old.switch.advance()
     assert old.switch.is_decided is is_decided
     assert update.outcome is (None if is_decided else UpdateOutcome.REFUSED)

@@ -90,7 +90,7 @@ def test_bundles_run_in_order_as_lanes_become_free(cluster: Cluster) -> None:
     opened(lanes, 0, link)
     lanes.assign_bundles()
     for one in bundles:
-        lanes.record_bundle_end(link, Attempt.of_bundle(one))
+        lanes.record_bundle_end(link, Attempt.from_bundle(one))
         lanes.assign_bundles()
     assert given(link) == [0, 1, 2, 3]
 
@@ -255,7 +255,7 @@ def test_lane_ended_by_spark_is_replaced(cluster: Cluster, state: Any) -> None:
     assert lanes.handle_process_exit(link) == NOTHING
     assert lanes.handle_lane_end(0) == NOTHING
     assert lanes.alive == set()
-    assert lanes.is_quiet
+    assert lanes.is_idle
     assert not takes_the_next(lanes, link)
     assert cluster.started == [0, 1]
 
@@ -349,7 +349,7 @@ def test_worker_process_of_closed_lane_is_reused_for_next_lane(cluster: Cluster)
 
 def test_scheduler_loop_runs_in_one_lane_without_other_bundles(cluster: Cluster) -> None:
     lanes, link = looping(cluster)
-    assert not lanes.is_quiet
+    assert not lanes.is_idle
     assert not takes_the_next(lanes, link)
     lanes.handle_loop_end(link, None)
     lanes.assign_bundles()
@@ -358,11 +358,11 @@ def test_scheduler_loop_runs_in_one_lane_without_other_bundles(cluster: Cluster)
 
 def test_lane_is_opened_for_scheduler_loop(cluster: Cluster) -> None:
     lanes = cluster.lanes()
-    assert lanes.is_quiet
+    assert lanes.is_idle
     lanes.queue_loop()
     lanes.assign_bundles()
     assert cluster.started == [0]
-    assert not lanes.is_quiet
+    assert not lanes.is_idle
     link = FakeLink()
     opened(lanes, 0, link)
     assert link.sent == [LOOP]
@@ -385,7 +385,7 @@ def test_running_or_unstarted_scheduler_loop_can_be_aborted(cluster: Cluster) ->
     lanes = cluster.lanes()
     lanes.queue_loop()
     assert not lanes.abort_loop()
-    assert lanes.is_quiet
+    assert lanes.is_idle
     late = FakeLink()
     opened(lanes, 0, late)
     assert late.sent == []

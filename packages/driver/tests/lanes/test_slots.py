@@ -36,17 +36,17 @@ def test_job_must_release_slot_while_another_job_waits(clock: Clock) -> None:
     job, other = _holding(slots, "mine", 4), JobSlots(slots, "other")
     for lane, come in enumerate((other.count_received_slot, other.count_ended_slot)):
         other.count_requested_slot(lane)
-        assert not job.owes_slot, "no job has waited yet"
+        assert not job.must_release_slot, "no job has waited yet"
         clock.now += 1
-        assert job.owes_slot
+        assert job.must_release_slot
         assert other.free_slots == 0
         come(lane)
-        assert not job.owes_slot
+        assert not job.must_release_slot
         other.count_ended_slot(lane)
     other.count_requested_slot(2)
     clock.now += 1
     other.release_all_slots_of_job()
-    assert not job.owes_slot
+    assert not job.must_release_slot
     assert job.free_slots == 1
 
 

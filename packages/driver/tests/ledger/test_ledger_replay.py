@@ -83,7 +83,7 @@ def look(ledger: JobLedger) -> dict[str, Any]:
         "open": ledger.open_bundles,
         "retries": ledger.list_retries(),
         "opened": ledger.list_oldest_opening_times(),
-        "awaited": [ledger.is_open(Attempt.of_bundle(b)) for b in ledger.open_bundles],
+        "awaited": [ledger.is_open(Attempt.from_bundle(b)) for b in ledger.open_bundles],
         "wake": ledger.next_wake,
         "end": ledger.end,
         "last failure": ledger.last_failure,

@@ -177,7 +177,7 @@ def test_job_condition_reports_starting_harness_as_reason(tmp_path: Path) -> Non
     (lane,) = rig.coordinator.lanes.list_busy_lanes()
     assert lane.link is not None
     assert lane.running is not None
-    attempt = Attempt.of_bundle(lane.running)
+    attempt = Attempt.from_bundle(lane.running)
     rig.coordinator.handle_message(lane.link, BundleProgressed(attempt, 0.0, 700, (), starts=True))
     assert lane.prepares
     lane.began -= 90

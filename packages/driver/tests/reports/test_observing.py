@@ -57,7 +57,7 @@ def test_observed_bundle_whose_harness_starts_is_reported_as_waiting(tmp_path: P
     (lane,) = rig.coordinator.lanes.list_busy_lanes()
     assert lane.link is not None
     assert lane.running is not None
-    attempt = Attempt.of_bundle(lane.running)
+    attempt = Attempt.from_bundle(lane.running)
     for starts, where in ((True, BundlePlace.STARTING_HARNESS), (False, BundlePlace.HARNESS)):
         rig.coordinator.handle_message(
             lane.link, BundleProgressed(attempt, 0.0, 7, (), starts=starts)

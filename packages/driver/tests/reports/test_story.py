@@ -53,7 +53,9 @@ def test_bundle_history_of_committed_bundle_has_its_lane_and_data(tmp_path: Path
 
 def test_bundle_history_of_failed_attempt_has_error_step_and_lane(tmp_path: Path) -> None:
     rig, worker, order = running(tmp_path)
-    rig.coordinator.handle_message(worker, BundleFailure(Attempt.of_bundle(order.bundle), FAILURE))
+    rig.coordinator.handle_message(
+        worker, BundleFailure(Attempt.from_bundle(order.bundle), FAILURE)
+    )
     rig.coordinator.run_round()
     found = reconstruct_bundle_history(journal_of(rig), order.bundle.number)
     failed = found.happened[1]

@@ -14,7 +14,7 @@ from beam_runner_storage.unavailable import NeighbourUnavailable
 from small_jobs import rig_of
 
 from beam_runner_driver.lanes.processes import SilentProcess
-from beam_runner_driver.ledger.patient_journal import Outage
+from beam_runner_driver.ledger.retrying_journal import Outage
 from beam_runner_driver.reports.waiting import find_job_waits, make_neighbour_wait
 
 

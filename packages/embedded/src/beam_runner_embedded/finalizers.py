@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import attrs
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
-from beam_runner_worker.awaiting_commit import AwaitingCommit
+from beam_runner_worker.awaiting_commit import CommitData
 
 from beam_runner_embedded.runs import is_user_code_error
 
@@ -73,7 +73,7 @@ class StageFinalizers:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._waiting: AwaitingCommit[str, list[FinalizationCallback]] = AwaitingCommit(
+        self._waiting: CommitData[str, list[FinalizationCallback]] = CommitData(
             _warn_of_dropped_callbacks, clock
         )
         self.store_data = self._waiting.store_data

@@ -48,13 +48,13 @@ def test_bundles_with_little_input_count_as_small_unless_one_is_a_section(
     bundles: list[Bundle], small: bool
 ) -> None:
     assert are_small_bundles(bundles, 100) == small
-    assert LIMITS.is_loop_outgrown(bundles, usual=0.0) != small
+    assert LIMITS.needs_several_slots(bundles, usual=0.0) != small
 
 
 def test_scheduler_loop_with_several_slow_bundles_needs_several_slots() -> None:
-    assert LIMITS.is_loop_outgrown([reading(1), reading(1)], usual=15.1)
-    assert not LIMITS.is_loop_outgrown([reading(1), reading(1)], usual=15.0)
-    assert not LIMITS.is_loop_outgrown([reading(1)], usual=1000.0)
+    assert LIMITS.needs_several_slots([reading(1), reading(1)], usual=15.1)
+    assert not LIMITS.needs_several_slots([reading(1), reading(1)], usual=15.0)
+    assert not LIMITS.needs_several_slots([reading(1)], usual=1000.0)
 
 
 def test_average_bundle_duration_after_one_slow_bundle_stays_low() -> None:

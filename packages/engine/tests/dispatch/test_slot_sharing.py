@@ -32,14 +32,14 @@ def test_job_must_release_a_slot_for_a_job_with_too_few_slots(
 ) -> None:
     shared = sharing(mine=mine, other=others)
     shared.record_request("other", 99, 1.0)
-    assert not shared.owes_slot("mine", 1.0 + PATIENCE), "nobody has waited yet"
-    assert shared.owes_slot("mine", 1.1 + PATIENCE) is owed
+    assert not shared.must_release_slot("mine", 1.0 + PATIENCE), "nobody has waited yet"
+    assert shared.must_release_slot("mine", 1.1 + PATIENCE) is owed
 
 
 def test_job_need_not_release_a_slot_for_itself() -> None:
     shared = sharing(mine=5)
     shared.record_request("mine", 6, 0.0)
-    assert not shared.owes_slot("mine", 1.0)
+    assert not shared.must_release_slot("mine", 1.0)
 
 
 def test_job_that_released_a_slot_gets_a_slot_after_earlier_requests() -> None:
@@ -64,9 +64,9 @@ def test_job_that_released_a_slot_gets_a_slot_after_earlier_requests() -> None:
 def test_job_with_an_assigned_or_lost_slot_no_longer_waits(come: str) -> None:
     shared = sharing(mine=4)
     shared.record_request("other", 0, 0.0)
-    assert shared.owes_slot("mine", 1.0)
+    assert shared.must_release_slot("mine", 1.0)
     getattr(shared, come)("other", *(() if come == "remove_job" else (0,)))
-    assert not shared.owes_slot("mine", 1.0)
+    assert not shared.must_release_slot("mine", 1.0)
 
 
 @given(st.dictionaries(st.sampled_from("abcde"), st.integers(0, 6), min_size=2))
@@ -80,13 +80,13 @@ def test_slots_move_from_the_job_with_most_slots_until_balanced(held: dict[str, 
     total = sum(held.values())
     for _ in range(total):
         giver, least = max(held, key=held.__getitem__), min(held, key=held.__getitem__)
-        if not shared.owes_slot(giver, 1.0):
+        if not shared.must_release_slot(giver, 1.0):
             break
         held[giver] -= 1
         shared.remove_slot(giver, held[giver])
         shared.record_slot(least, held[least])
         held[least] += 1
         assert shared.taken_slot_count == total + len(held)
-    owing = {job for job in held if shared.owes_slot(job, 1.0)}
+    owing = {job for job in held if shared.must_release_slot(job, 1.0)}
     assert max(held.values()) - min(held.values()) <= 1
     assert owing == ({job for job in held if held[job]} if total < len(held) else set())

@@ -193,7 +193,7 @@ def test_split_key_shards_emit_the_panes_of_the_original_shard(name: str, seed: 
     def run(
         store: MemoryCellStore, rows: list[Row], now: CurrentTimes
     ) -> tuple[list[Any], KeyedCommit]:
-        grouper = TriggeredGrouper(strategy, store, may_be_divided=True)
+        grouper = TriggeredGrouper(strategy, store, may_result_from_split=True)
         if rows:
             keys, windows, times, values = zip(*rows, strict=True)
             panes = grouper.process_elements(keys, windows, times, values, now)
@@ -213,7 +213,7 @@ def test_split_key_shards_run_the_timers_of_the_original_shard(seed: int) -> Non
         on_window_expiration=rng.random() < 0.5,
         time_sorted_input=rng.random() < 0.5,
         timer_families=frozenset({"event", "processing"}),
-        may_be_divided=True,
+        may_result_from_split=True,
     )
 
     def run(
@@ -250,7 +250,7 @@ def set_timers(shard: StatefulShard, key: bytes, window: bytes, value: int) -> N
 
 def test_first_bundle_after_a_key_shard_split_removes_the_split_mark() -> None:
     store = store_of({DIVISION_MARK: {b"": []}})
-    grouper = TriggeredGrouper(FIXED, store, may_be_divided=True)
+    grouper = TriggeredGrouper(FIXED, store, may_result_from_split=True)
     grouper.advance_time(CurrentTimes(0))
     store.commit_deltas(grouper.finish_bundle().deltas)
     assert store.copy_cells() == {}

@@ -8,7 +8,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP, get_passing_watermark
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP, get_earliest_watermark_after
 
 SCRIPT = Path(__file__).resolve().parents[4] / "docs" / "engine" / "draw_keyed_tables.py"
 EXPECTED = {
@@ -43,4 +43,4 @@ def test_due_time_matches_the_row_of_the_documented_table(row: str) -> None:
     ],
 )
 def test_watermark_that_passes_a_time_is_one_millisecond_later(time: int, watermark: int) -> None:
-    assert get_passing_watermark(time) == watermark
+    assert get_earliest_watermark_after(time) == watermark

@@ -45,17 +45,17 @@ def reading(graph: GraphSpec = GRAPH) -> Scheduler:
 
 def state_of(scheduler: Scheduler) -> tuple[bool, Phase]:
     """Returns whether the job is quiet, and its phase."""
-    return scheduler.is_quiet, scheduler.phase
+    return scheduler.is_idle, scheduler.phase
 
 
 def test_job_with_a_held_source_checkpoints_the_source_and_has_no_open_bundles() -> None:
     scheduler = reading()
-    assert not scheduler.is_quiet
+    assert not scheduler.is_idle
     assert only(scheduler.handle_event(Hold(("read",))), SplitBundle) == SplitBundle(0, 1, 0.0)
     done = BundleDone(0, 1, (Output("made", data("one")),), (Residual(data("rest")),))
     written = only(scheduler.handle_event(done), OpenBundles)
     assert written.stage == "write"
-    assert not scheduler.is_quiet
+    assert not scheduler.is_idle
     assert scheduler.handle_event(BundleDone(1, 1))[:-1] == ()
     assert state_of(scheduler) == (True, Phase.RUNNING), "a held job is stuck by request"
     assert scheduler.held_stages == ("read",)
@@ -67,7 +67,7 @@ def test_source_released_from_a_hold_opens_a_bundle_for_its_residual() -> None:
     scheduler.handle_event(BundleDone(0, 1, (), (Residual(data("rest")),)))
     opened = only(scheduler.handle_event(Hold()), OpenBundles)
     assert refs(opened.bundles[0]) == ["rest"]
-    assert (scheduler.held_stages, scheduler.is_quiet) == ((), False)
+    assert (scheduler.held_stages, scheduler.is_idle) == ((), False)
 
 
 def test_hold_event_releases_stages_of_the_previous_hold_event() -> None:

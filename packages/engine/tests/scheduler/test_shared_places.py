@@ -49,7 +49,7 @@ class SharedHost:
             if job.host.end is not None:
                 self._end(name)
                 continue
-            if self.shared.owes_slot(name, self.now):
+            if self.shared.must_release_slot(name, self.now):
                 self._make_room(name, job)
             job.give()
             asked = (

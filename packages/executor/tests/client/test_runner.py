@@ -89,7 +89,7 @@ def test_submitted_options_name_working_directory(
     service = Mock(**{"DescribePipelineOptions.return_value.options": []})
     sent = Submission(service, PipelineOptions([]), own_server=False).get_pipeline_options()
 
-    folder = ClientFolder.of_job(dict(sent))
+    folder = ClientFolder.from_job_options(dict(sent))
     assert folder is not None
     assert folder.path == str(tmp_path)
     assert folder.is_reachable(resumed=False)

@@ -8,7 +8,7 @@ import attrs
 
 from beam_spark_io.kafka.errors import BrokersUnavailable
 from beam_spark_io.kafka.messages import CREATE_TIME, KafkaMessage
-from beam_spark_io.kafka.ports import Fetched, OffsetBounds
+from beam_spark_io.kafka.ports import FetchResult, OffsetBounds
 
 
 @attrs.define
@@ -101,13 +101,13 @@ class FakeConnection:
         self._check()
         return self._broker.committed.get((topic, partition))
 
-    def fetch(self, topic: str, partition: int, offset: int, seconds: float) -> Fetched:
+    def fetch(self, topic: str, partition: int, offset: int, seconds: float) -> FetchResult:
         if self._broker.is_away:
-            return Fetched()
+            return FetchResult()
         one = self._get(topic, partition)
         found = [one.records[at] for at in sorted(one.records) if at >= offset]
         batch = found[: self._broker.batch]
-        return Fetched(batch, one.end if len(batch) == len(found) else None)
+        return FetchResult(batch, one.end if len(batch) == len(found) else None)
 
     def commit(self, topic: str, partition: int, offset: int) -> None:
         self._check()

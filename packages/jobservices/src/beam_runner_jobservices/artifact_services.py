@@ -14,7 +14,10 @@ import grpc
 
 from beam_runner_jobservices._protos import RetrievalServicer, StagingServicer
 from beam_runner_jobservices.decoding import get_decoded_request
-from beam_runner_jobservices.error_statuses import answer_errors, answer_stream_errors
+from beam_runner_jobservices.error_statuses import (
+    convert_errors_to_status,
+    convert_stream_errors_to_status,
+)
 from beam_runner_jobservices.errors import InvalidRequest, NotFound
 from beam_runner_jobservices.preparations import Preparation, Preparations
 from beam_runner_jobservices.staging import (
@@ -48,7 +51,7 @@ class StagingService(StagingServicer):
         self._lock = threading.Lock()
         self._sessions: set[_StagingSession] = set()
 
-    @answer_stream_errors
+    @convert_stream_errors_to_status
     def ReverseArtifactRetrievalService(
         self, answers: Iterator[Any], context: grpc.ServicerContext
     ) -> Iterator[Any]:
@@ -120,13 +123,13 @@ class RetrievalService(RetrievalServicer):
     def __init__(self, store: ArtifactStore) -> None:
         self._store = store
 
-    @answer_errors
+    @convert_errors_to_status
     def ResolveArtifacts(self, request: Any, context: grpc.ServicerContext) -> Any:
         return wire.encode_resolve_response(
             wire.decode_dependency(item) for item in request.artifacts
         )
 
-    @answer_stream_errors
+    @convert_stream_errors_to_status
     def GetArtifact(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         item = wire.decode_dependency(request.artifact)
         if isinstance(item.source, EmbeddedArtifact):

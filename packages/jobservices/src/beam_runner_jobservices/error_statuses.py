@@ -53,7 +53,7 @@ def _abort_call_with_error(context: Any, error: BaseException, method: str) -> N
     raise AssertionError("unreachable")
 
 
-def answer_errors(method: Callable[..., Any]) -> Callable[..., Any]:
+def convert_errors_to_status(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps a unary handler: converts its exceptions to a gRPC status."""
 
     @functools.wraps(method)
@@ -66,7 +66,9 @@ def answer_errors(method: Callable[..., Any]) -> Callable[..., Any]:
     return handle_call
 
 
-def answer_stream_errors(method: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+def convert_stream_errors_to_status(
+    method: Callable[..., Iterator[Any]],
+) -> Callable[..., Iterator[Any]]:
     """Wraps a streaming handler: converts its exceptions to a gRPC status, except gRPC's own errors."""
 
     @functools.wraps(method)

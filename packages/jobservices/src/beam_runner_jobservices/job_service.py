@@ -12,7 +12,10 @@ from beam_runner_model.errors import Unavailable
 from beam_runner_model.jobs import PipelineOption, StateEvent
 
 from beam_runner_jobservices._protos import JobServicer
-from beam_runner_jobservices.error_statuses import answer_errors, answer_stream_errors
+from beam_runner_jobservices.error_statuses import (
+    convert_errors_to_status,
+    convert_stream_errors_to_status,
+)
 from beam_runner_jobservices.errors import LimitExceeded
 from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.history import Entry, JobHistory
@@ -58,7 +61,7 @@ class JobService(JobServicer):
         self._most_streams = most_streams
         self._streams = threading.BoundedSemaphore(most_streams)
 
-    @answer_errors
+    @convert_errors_to_status
     def Prepare(self, request: Any, context: grpc.ServicerContext) -> Any:
         preparation = self._preparations.add_preparation(
             decode_prepare_request(request), ClientConnection.from_peer_name(context.peer())
@@ -67,50 +70,50 @@ class JobService(JobServicer):
             wire.PreparedJob(preparation.preparation_id, self._endpoint, preparation.staging_token)
         )
 
-    @answer_errors
+    @convert_errors_to_status
     def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
         user = self._find_user_name(context.invocation_metadata())
         job_id = self._registry.run_job(request.preparation_id, self._endpoint, user)
         return wire.ran_message(job_id=job_id)
 
-    @answer_errors
+    @convert_errors_to_status
     def GetJobs(self, request: Any, context: grpc.ServicerContext) -> Any:
         return wire.encode_job_infos(job.info for job in self._visible.list_jobs(context))
 
-    @answer_errors
+    @convert_errors_to_status
     def GetState(self, request: Any, context: grpc.ServicerContext) -> Any:
         return wire.encode_state_event(self._visible.get_job(request.job_id, context).current)
 
-    @answer_errors
+    @convert_errors_to_status
     def GetPipeline(self, request: Any, context: grpc.ServicerContext) -> Any:
         return wire.encode_pipeline(self._visible.get_job(request.job_id, context).pipeline())
 
-    @answer_errors
+    @convert_errors_to_status
     def GetJobMetrics(self, request: Any, context: grpc.ServicerContext) -> Any:
         metrics = self._visible.get_job(request.job_id, context).metrics()
         requested = select_requested_metrics(metrics, context.invocation_metadata())
         return wire.encode_metrics(select_fitting_metrics(requested))
 
-    @answer_errors
+    @convert_errors_to_status
     def DescribePipelineOptions(self, request: Any, context: grpc.ServicerContext) -> Any:
         return wire.encode_options(self._options)
 
-    @answer_errors
+    @convert_errors_to_status
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
         return wire.encode_cancel_response(self._visible.get_job(request.job_id, context).cancel())
 
-    @answer_errors
+    @convert_errors_to_status
     def Drain(self, request: Any, context: grpc.ServicerContext) -> Any:
         return wire.encode_drain_response(self._visible.get_job(request.job_id, context).drain())
 
-    @answer_stream_errors
+    @convert_stream_errors_to_status
     def GetStateStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         job = self._visible.get_job(request.job_id, context)
         history = job.history
         for event in self._follow_entries(job, history, context, history.follow_states):
             yield wire.encode_state_event(event)
 
-    @answer_stream_errors
+    @convert_stream_errors_to_status
     def GetMessageStream(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         job = self._visible.get_job(request.job_id, context)
         history = job.history

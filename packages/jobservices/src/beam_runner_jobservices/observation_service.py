@@ -11,7 +11,7 @@ import attrs
 import grpc
 from beam_runner_model.successions import RollbackRequest
 
-from beam_runner_jobservices.error_statuses import answer_errors
+from beam_runner_jobservices.error_statuses import convert_errors_to_status
 from beam_runner_jobservices.errors import InvalidRequest, JobRejected
 from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.job import Job
@@ -88,7 +88,7 @@ class ObservationService:
             },
         )
 
-    @answer_errors
+    @convert_errors_to_status
     def ListJobs(self, request: bytes, context: grpc.ServicerContext) -> Any:
         kept = self._kept_until()
         times = (job.times() for job in self._visible.list_jobs(context))
@@ -99,23 +99,23 @@ class ObservationService:
             ]
         }
 
-    @answer_errors
+    @convert_errors_to_status
     def GetExecution(self, request: bytes, context: grpc.ServicerContext) -> Any:
         return self._find_observer(request, context).get_execution()
 
-    @answer_errors
+    @convert_errors_to_status
     def GetSeries(self, request: bytes, context: grpc.ServicerContext) -> Any:
         return {"series": self._find_job(request, context).get_stage_series()}
 
-    @answer_errors
+    @convert_errors_to_status
     def GetStacks(self, request: bytes, context: grpc.ServicerContext) -> Any:
         return {"stacks": self._find_observer(request, context).get_stacks()}
 
-    @answer_errors
+    @convert_errors_to_status
     def GetErrors(self, request: bytes, context: grpc.ServicerContext) -> Any:
         return self._find_job(request, context).history.collect_errors()
 
-    @answer_errors
+    @convert_errors_to_status
     def GetLogs(self, request: bytes, context: grpc.ServicerContext) -> Any:
         job = self._find_job(request, context)
         asked = decode_json(request).get("query", {})
@@ -126,15 +126,15 @@ class ObservationService:
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidRequest(f"the query is invalid: {error}") from error
 
-    @answer_errors
+    @convert_errors_to_status
     def GetSuccession(self, request: bytes, context: grpc.ServicerContext) -> Any:
         return self._find_job(request, context).succession
 
-    @answer_errors
+    @convert_errors_to_status
     def GetPages(self, request: bytes, context: grpc.ServicerContext) -> Any:
         return {"url": self._pages()}
 
-    @answer_errors
+    @convert_errors_to_status
     def GetStory(self, request: bytes, context: grpc.ServicerContext) -> Any:
         self._find_job(request, context)
         asked = decode_json(request)
@@ -145,7 +145,7 @@ class ObservationService:
             raise JobRejected("this runner doesn't record the history of bundles")
         return self._tell_story(str(asked["job_id"]), bundle)
 
-    @answer_errors
+    @convert_errors_to_status
     def MakeSavepoint(self, request: bytes, context: grpc.ServicerContext) -> Any:
         job = self._find_job(request, context)
         url = _read_url(decode_json(request))
@@ -153,7 +153,7 @@ class ObservationService:
             raise JobRejected("this runner doesn't support savepoints")
         return self._make_savepoint(job.info, url)
 
-    @answer_errors
+    @convert_errors_to_status
     def RollBack(self, request: bytes, context: grpc.ServicerContext) -> Any:
         job = self._find_job(request, context)
         if self._rollbacks is None:
@@ -165,7 +165,7 @@ class ObservationService:
         user = self._find_user_name(context.invocation_metadata())
         return {"job_id": self._rollbacks.begin_rollback(job, asked, user)}
 
-    @answer_errors
+    @convert_errors_to_status
     def ReplayQuarantine(self, request: bytes, context: grpc.ServicerContext) -> Any:
         job = self._find_job(request, context)
         asked = decode_json(request)

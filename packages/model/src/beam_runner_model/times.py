@@ -52,7 +52,7 @@ def add_clamped(time: Timestamp, duration: Duration) -> Timestamp:
     return clamp_timestamp(time + duration)
 
 
-def get_passing_watermark(time: Timestamp) -> Timestamp:
+def get_earliest_watermark_after(time: Timestamp) -> Timestamp:
     """Returns the smallest watermark (ms) that has passed a time.
 
     A watermark equal to a time hasn't passed the time: elements with that timestamp are still on

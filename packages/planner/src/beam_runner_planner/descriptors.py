@@ -12,7 +12,7 @@ from beam_runner_urns import transforms as transform_urns
 from beam_runner_urns.payloads import COMBINE_PARTS
 
 from beam_runner_planner import _protos
-from beam_runner_planner.digest_environment import DIGEST_ENVIRONMENT, hide_coders
+from beam_runner_planner.digest_environment import DIGEST_ENVIRONMENT, replace_unknown_coders
 from beam_runner_planner.fusion import FusedPipeline
 from beam_runner_planner.graph import PlanGraph, StageNode
 from beam_runner_planner.stateful import list_state_and_timer_coder_ids
@@ -168,7 +168,7 @@ class DescriptorBuilder:
                 strategy.environment_id = environment_id
         descriptor.environments[environment_id].CopyFrom(components.environments[environment_id])
         if environment_id == DIGEST_ENVIRONMENT:
-            hide_coders(descriptor)
+            replace_unknown_coders(descriptor)
 
     def _build_output_edge(self, sink_id: str, buffer: BufferPlan) -> OutputEdge:
         streaming = self._streaming

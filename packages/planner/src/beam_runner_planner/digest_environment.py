@@ -53,7 +53,7 @@ def add_digest_environment(components: _protos.Components) -> None:
     )
 
 
-def hide_coders(descriptor: _protos.ProcessBundleDescriptor) -> None:
+def replace_unknown_coders(descriptor: _protos.ProcessBundleDescriptor) -> None:
     """Replaces the coders that only the user's SDK knows in the descriptor of a replaced step.
 
     In every stream, data with these coders has a length prefix, so that a coder of bytes can read

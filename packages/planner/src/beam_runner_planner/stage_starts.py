@@ -35,7 +35,7 @@ MOST_DEEP = 100
 _GROUPS = b"group:"
 
 
-class _PassedTransforms(enum.Flag):
+class _TraversedTransforms(enum.Flag):
     """Kinds of transforms in a stage that elements pass before they reach a step."""
 
     NOTHING = 0
@@ -57,10 +57,10 @@ def mark_stage_starts(
     def find_producer(step: Step) -> Step | None:
         return None if step.main is None else made_by.get(step.main)
 
-    behind: dict[Step, tuple[_PassedTransforms, int]] = {}
+    behind: dict[Step, tuple[_TraversedTransforms, int]] = {}
     for step in sort_by_dependencies(steps, lambda step: filter(None, (find_producer(step),))):
         maker = find_producer(step)
-        passed, depth = (_PassedTransforms.NOTHING, 0) if maker is None else behind[maker]
+        passed, depth = (_TraversedTransforms.NOTHING, 0) if maker is None else behind[maker]
         too_deep = depth >= MOST_DEEP and not step.writes_buffer
         # Spark itself runs a table read or write, so the read or write is a separate stage.
         alone = spark_urns.ALL & {step.urn, "" if maker is None else maker.urn}
@@ -68,26 +68,26 @@ def mark_stage_starts(
         must_start = _must_start_stage(step, passed, context.components)
         if too_deep or alone or isolated or must_start:
             step.begins = True
-            passed, depth = _PassedTransforms.NOTHING, 0
+            passed, depth = _TraversedTransforms.NOTHING, 0
         behind[step] = passed | _find_passed_transforms(step.transform), depth + 1
     return steps
 
 
-def _find_passed_transforms(transform: _protos.PTransform) -> _PassedTransforms:
+def _find_passed_transforms(transform: _protos.PTransform) -> _TraversedTransforms:
     urn, payload = transform.spec.urn, transform.spec.payload
     if urn == transform_urns.DATA_SOURCE and payload.startswith(_GROUPS):
-        return _PassedTransforms.GROUPING
+        return _TraversedTransforms.GROUPING
     if get_stateful_payload(transform) is not None:
-        return _PassedTransforms.GROUPING
+        return _TraversedTransforms.GROUPING
     return (
-        _PassedTransforms.WINDOWING
+        _TraversedTransforms.WINDOWING
         if urn == transform_urns.ASSIGN_WINDOWS
-        else _PassedTransforms.NOTHING
+        else _TraversedTransforms.NOTHING
     )
 
 
 def _must_start_stage(
-    step: Step, passed: _PassedTransforms, components: _protos.Components
+    step: Step, passed: _TraversedTransforms, components: _protos.Components
 ) -> bool:
     transform = step.transform
     if get_stateful_payload(transform) is not None or needs_stable_input(transform):
@@ -96,10 +96,10 @@ def _must_start_stage(
         # The upstream stage keeps the input coders of the original pipeline, so that it can decode
         # data that was written before an update.
         return True
-    if passed is _PassedTransforms.NOTHING:
+    if passed is _TraversedTransforms.NOTHING:
         return False
     sides = [components.pcollections[pcollection_id] for pcollection_id in step.sides]
-    if _PassedTransforms.GROUPING in passed:
+    if _TraversedTransforms.GROUPING in passed:
         return bool(sides)
     return any(is_unbounded(side) and not _has_global_window(side, components) for side in sides)
 

@@ -35,7 +35,7 @@ class ClientFolder:
     inode: str
 
     @classmethod
-    def of_this_process(cls) -> ClientFolder | None:
+    def from_current_process(cls) -> ClientFolder | None:
         """Returns the working directory of this process; None if the operating system doesn't
         expose the directory.
         """
@@ -46,7 +46,7 @@ class ClientFolder:
             return None
 
     @classmethod
-    def of_job(cls, options: Mapping[str, Any]) -> ClientFolder | None:
+    def from_job_options(cls, options: Mapping[str, Any]) -> ClientFolder | None:
         """Returns the working directory in the options of a job; None if the client sent none."""
         parts = str(options.get(option_urns.CLIENT_FOLDER, "")).split(" ", 2)
         return cls(parts[2], parts[0], parts[1]) if len(parts) == 3 else None

@@ -19,7 +19,7 @@ from beam_runner_model.facts import DataFacts
 from beam_runner_model.window_coders import WindowCoder
 
 from beam_runner_runtime.bundles.bundle_data import FolderData
-from beam_runner_runtime.bundles.cuts import find_unsplit_primaries
+from beam_runner_runtime.bundles.cuts import find_unchanged_primaries
 from beam_runner_runtime.bundles.inputs import InputWindows
 
 CODER = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
@@ -65,5 +65,5 @@ def test_primaries_of_finished_windows_keep_their_complete_restriction(
 ) -> None:
     kept = tuple(encoded(*one) for one in primaries)
     split = BundleSplit(0, 2, kept, tuple(ResidualElement(encoded(*one)) for one in residuals))
-    found = find_unsplit_primaries(split, INPUTS, ROWS, InputWindows(WindowCoder.INTERVAL))
+    found = find_unchanged_primaries(split, INPUTS, ROWS, InputWindows(WindowCoder.INTERVAL))
     assert found == {kept[number] for number in uncut}

@@ -12,7 +12,11 @@ from beam_runner_worker.errors import BundleError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_runtime.bundles.unit_search import SearchFailed, TrialFailure, find_failing_units
+from beam_runner_runtime.bundles.unit_search import (
+    TrialFailure,
+    UnitSearchFailed,
+    find_failing_units,
+)
 
 
 class Trials:
@@ -72,7 +76,7 @@ def test_element_search_stops_if_the_bundle_fails_without_input() -> None:
     def run(excluded: Collection[int], limit: int | None) -> TrialFailure | None:
         return TrialFailure(BundleError("step", "no connection", ""), 1)
 
-    with pytest.raises(SearchFailed):
+    with pytest.raises(UnitSearchFailed):
         find_failing_units(run, TrialFailure(BundleError("step", "x", ""), 5), 9, lambda _: True)
 
 
@@ -82,13 +86,13 @@ def test_element_search_stops_if_excluding_the_element_changes_nothing() -> None
             return None
         return TrialFailure(BundleError("step", "reading fails", ""), 3)
 
-    with pytest.raises(SearchFailed):
+    with pytest.raises(UnitSearchFailed):
         find_failing_units(run, TrialFailure(BundleError("step", "x", ""), 3), 9, lambda _: True)
 
 
 def test_element_search_stops_at_the_limit() -> None:
     trials = Trials(50, range(50))
-    with pytest.raises(SearchFailed):
+    with pytest.raises(UnitSearchFailed):
         trials.search(most=7)
     assert trials.runs <= 1 + 7 * 7
 
@@ -97,7 +101,7 @@ def test_element_search_refuses_failures_of_other_steps() -> None:
     trials = Trials(50, [7])
     first = trials.run((), None)
     assert first is not None
-    with pytest.raises(SearchFailed):
+    with pytest.raises(UnitSearchFailed):
         find_failing_units(trials.run, first, 9, lambda error: error.transform != "step")
     assert trials.runs == 1
 

@@ -75,10 +75,10 @@ def test_waiting_section_makes_other_jobs_release_slots(
     running.sections.start_sections([section()])
     assert running.other.free_slots == -2
     clock.now += 1
-    assert running.other.owes_slot
+    assert running.other.must_release_slot
     running.end(1)
     assert running.other.free_slots == 0
-    assert not running.other.owes_slot
+    assert not running.other.must_release_slot
 
 
 def test_section_counts_slots_as_used_when_spark_starts_tasks(tmp_path: Path, clock: Clock) -> None:

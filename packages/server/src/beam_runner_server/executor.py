@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 from beam_runner_driver.job.job import RunningJob
 from beam_runner_driver.lanes.slots import ClusterSlots, JobSlots
-from beam_runner_driver.lanes.user_cores import UserCores
+from beam_runner_driver.lanes.user_cores import UserCoreShares
 from beam_runner_driver.ledger.job_folder import JobFolder
 from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.ledger.recovery import recover_ledger
@@ -88,7 +88,7 @@ class PlacedJobExecutor:
         self._list_jobs = list_jobs
         self._elsewhere: frozenset[str] = frozenset()
         self._slots = ClusterSlots(
-            placement.slots, lambda: placement.cores, UserCores(find_core_quota)
+            placement.slots, lambda: placement.cores, UserCoreShares(find_core_quota)
         )
         self._lock = threading.Lock()
         self._jobs: dict[str, RunningJob] = {}

@@ -33,7 +33,7 @@ class JobFolders:
     folder: Path
 
     @classmethod
-    def of_server(
+    def create(
         cls, wanted: StoreSpec | None, folder: Path, state: StoreSpec, *, durable: bool = False
     ) -> JobFolders:
         """Creates the locations for the server with this state.

@@ -167,7 +167,7 @@ class RunnerServer:
         place = settings.state_dir
         state = place if isinstance(place, StoreSpec) else StoreSpec(str(self._folder))
         durable = settings.sync_data
-        return store, JobFolders.of_server(settings.data, self._folder, state, durable=durable)
+        return store, JobFolders.create(settings.data, self._folder, state, durable=durable)
 
     def serve(self) -> str:
         """Starts to accept calls of clients, and returns the address. Further calls do nothing.

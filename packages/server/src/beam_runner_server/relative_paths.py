@@ -24,7 +24,7 @@ def find_reachable_folder(job: JobSpec, *, on_cluster: bool) -> str:
     Args:
         on_cluster: whether workers can run on other machines than this one.
     """
-    folder = None if on_cluster else ClientFolder.of_job(job.options)
+    folder = None if on_cluster else ClientFolder.from_job_options(job.options)
     return folder.path if folder is not None and folder.is_reachable(resumed=job.resumed) else ""
 
 
@@ -44,7 +44,7 @@ def describe_relative_paths(job: JobSpec, steps: Iterable[FileStep], *, on_clust
     }
     if not uses:
         return ""
-    folder = ClientFolder.of_job(job.options)
+    folder = ClientFolder.from_job_options(job.options)
     reason = (
         "The client sent no working directory"
         if folder is None

@@ -21,7 +21,7 @@ MOST_KEPT = 1000
 
 
 @attrs.define(eq=False)
-class AwaitingCommit(Generic[K, V]):
+class CommitData(Generic[K, V]):
     """Thread-safe store of data that is needed when a bundle is committed, by bundle.
 
     Args:

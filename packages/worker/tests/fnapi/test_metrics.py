@@ -8,7 +8,7 @@ from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as urns
 
 from beam_runner_worker.errors import HarnessError
-from beam_runner_worker.fnapi.metrics import ShortIds, TotalMetricsFilter
+from beam_runner_worker.fnapi.metrics import ShortIds, SummableMetricsFilter
 
 INFO = metrics_pb2.MonitoringInfo(urn="u", type="t", labels={"B": "2", "A": "1"}, payload=b"x")
 
@@ -58,7 +58,7 @@ def info(urn: str, metric_type: str, payload: bytes) -> MonitoringInfo:
 
 def test_monitoring_infos_without_meaning_after_bundle_are_dropped():
     warned: list[str] = []
-    lasting = TotalMetricsFilter(warned.append)
+    lasting = SummableMetricsFilter(warned.append)
     count = info(urns.ELEMENT_COUNT, urns.SUM_INT64_TYPE, b"\x05")
     strange = info("beam:metric:strange", "beam:metrics:strange", b"?")
     for _ in range(2):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from beam_runner_worker.fnapi.starting import (
     HarnessActivity,
     HarnessStart,
+    StartDecision,
     StartLimits,
-    StartVerdict,
 )
 
 LIMITS = StartLimits(idle_seconds=60.0, unseen=300.0, most=900.0)
@@ -37,14 +37,14 @@ STEPS = st.lists(
 
 def looks(
     steps: list[Step], limits: StartLimits = LIMITS
-) -> tuple[HarnessStart, list[StartVerdict]]:
+) -> tuple[HarnessStart, list[StartDecision]]:
     """Returns the result of each check, up to the check that abandons the start."""
     start = HarnessStart(limits, 1000.0)
     now, ran, said = 1000.0, 0.0, []
     for step in steps:
         now, ran = now + step.seconds, ran + step.ran
-        said.append(start.judge_activity(now, HarnessActivity(ran, step.wants)))
-        if said[-1] is not StartVerdict.MAY_COME:
+        said.append(start.check_activity(now, HarnessActivity(ran, step.wants)))
+        if said[-1] is not StartDecision.MAY_COME:
             break
     return start, said
 
@@ -54,14 +54,14 @@ def test_harness_start_is_abandoned_only_at_limits(steps: list[Step]) -> None:
     start, said = looks(steps)
     elapsed = sum(step.seconds for step in steps[: len(said)])
     stood = sum(max(0.0, s.seconds - s.ran) for s in steps[: len(said)] if not s.wants)
-    last = said[-1] if said else StartVerdict.MAY_COME
+    last = said[-1] if said else StartDecision.MAY_COME
     assert start.elapsed == pytest.approx(elapsed)
     assert start.stood == pytest.approx(stood)
     assert start.stood <= start.elapsed + 1e-6
-    assert last is not StartVerdict.UNSEEN
-    if last is StartVerdict.ENDLESS:
+    assert last is not StartDecision.UNSEEN
+    if last is StartDecision.ENDLESS:
         assert start.elapsed >= LIMITS.most
-    elif last is StartVerdict.STOOD_STILL:
+    elif last is StartDecision.STOOD_STILL:
         assert start.stood >= LIMITS.idle_seconds
     else:
         assert start.stood < LIMITS.idle_seconds
@@ -82,13 +82,13 @@ def test_harness_start_with_more_cpu_use_is_not_abandoned_earlier(
 def test_harness_start_that_uses_or_awaits_cpu_is_abandoned_at_maximum_time(busy: Step) -> None:
     _, said = looks([busy] * 2000)
     assert len(said) == 900
-    assert said[-1] is StartVerdict.ENDLESS
+    assert said[-1] is StartDecision.ENDLESS
 
 
 def test_harness_start_without_cpu_use_is_abandoned_after_one_minute() -> None:
     _, said = looks([Step(1.0, 0.0, wants=False)] * 2000)
     assert len(said) == 60
-    assert said[-1] is StartVerdict.STOOD_STILL
+    assert said[-1] is StartDecision.STOOD_STILL
 
 
 def test_harness_start_that_only_polls_is_abandoned_soon_after_one_minute() -> None:
@@ -106,13 +106,13 @@ def test_harness_start_with_early_cpu_use_is_abandoned_when_idle_later() -> None
 
 def test_harness_start_on_another_machine_has_separate_limit() -> None:
     start = HarnessStart(LIMITS, 0.0)
-    assert start.judge_activity(299.9, None) is StartVerdict.MAY_COME
-    assert start.judge_activity(300.0, None) is StartVerdict.UNSEEN
+    assert start.check_activity(299.9, None) is StartDecision.MAY_COME
+    assert start.check_activity(300.0, None) is StartDecision.UNSEEN
 
 
 def test_harness_start_without_process_data_does_not_count_as_idle() -> None:
     """The process has exited, or a response of the system was lost."""
     start = HarnessStart(LIMITS, 0.0)
-    assert start.judge_activity(1.0, HarnessActivity(0.9, wants=True)) is StartVerdict.MAY_COME
-    assert start.judge_activity(400.0, None) is StartVerdict.MAY_COME
-    assert start.judge_activity(900.0, None) is StartVerdict.ENDLESS
+    assert start.check_activity(1.0, HarnessActivity(0.9, wants=True)) is StartDecision.MAY_COME
+    assert start.check_activity(400.0, None) is StartDecision.MAY_COME
+    assert start.check_activity(900.0, None) is StartDecision.ENDLESS

@@ -8,7 +8,7 @@ from beam_runner_data.state.filtered_segments import FilteredSegment
 from beam_runner_data.state.records import SegmentReader, decode_cell_name
 
 
-class MaskedSegment(FilteredSegment):
+class StateFilteredSegment(FilteredSegment):
     """Reader of a state segment that skips the cells of some states.
 
     Args:

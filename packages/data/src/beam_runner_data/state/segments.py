@@ -15,9 +15,9 @@ import xxhash
 
 from beam_runner_data.rows.errors import SegmentError
 from beam_runner_data.rows.refs import Segment
-from beam_runner_data.state.masks import MaskedSegment
+from beam_runner_data.state.masks import StateFilteredSegment
 from beam_runner_data.state.records import Entry, SegmentReader
-from beam_runner_data.state.shares import SharedSegment
+from beam_runner_data.state.shares import KeyFilteredSegment
 from beam_runner_data.state.small import MAGIC as SMALL
 from beam_runner_data.state.small import build_small_segment, load_small_segment
 from beam_runner_data.state.table import MAGIC as TABLE
@@ -87,8 +87,8 @@ def open_segment(folder: Path, segment: Segment) -> SegmentReader:
     """
     reader = _open_file(folder, segment)
     if segment.masked:
-        reader = MaskedSegment(reader, segment.masked)
-    return reader if segment.share is None else SharedSegment(reader, segment.share)
+        reader = StateFilteredSegment(reader, segment.masked)
+    return reader if segment.share is None else KeyFilteredSegment(reader, segment.share)
 
 
 def _open_file(folder: Path, segment: Segment) -> SegmentReader:

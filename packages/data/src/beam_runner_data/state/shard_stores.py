@@ -42,11 +42,11 @@ class MergingStore:
         self.scan_subkeys = self._store.scan_subkeys
 
     @property
-    def may_be_divided(self) -> bool:
+    def may_result_from_split(self) -> bool:
         """Whether an update may have created the shard by splitting another key shard. If so, the
         first bundle of the new shard may not have run.
         """
-        return self._store.may_be_divided
+        return self._store.may_result_from_split
 
     def set_segments(self, segments: tuple[Segment, ...]) -> None:
         """Sets the segments to read; segments that stay in the list stay open."""
@@ -201,11 +201,11 @@ class LoopStore:
         self.pending: Mapping[CellId, CellDelta] = {}
 
     @property
-    def may_be_divided(self) -> bool:
+    def may_result_from_split(self) -> bool:
         """Whether an update may have created the shard by splitting another key shard. If so, the
         first bundle of the new shard may not have run.
         """
-        return self._base.may_be_divided
+        return self._base.may_result_from_split
 
     def read_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
         """Returns the values at a subkey (map or sort key) of a state cell; None if the subkey is

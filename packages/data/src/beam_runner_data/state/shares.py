@@ -29,7 +29,7 @@ from beam_runner_data.state.records import (
 _MARK = encode_cell(DIVISION_MARK)
 
 
-class SharedSegment(FilteredSegment):
+class KeyFilteredSegment(FilteredSegment):
     """Reader of a segment that skips the cells of other shards, and the due times (agenda entries) of
     their keys.
     """

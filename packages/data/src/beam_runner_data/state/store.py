@@ -69,7 +69,7 @@ class ShardStore:
         return self._segments
 
     @property
-    def may_be_divided(self) -> bool:
+    def may_result_from_split(self) -> bool:
         """Whether an update may have created the shard by splitting another key shard. If so, the
         first bundle of the new shard may not have run.
         """

@@ -22,7 +22,7 @@ def find_lost_bundles(coordinator: JobCoordinator) -> list[Bundle]:
         return []
     held = coordinator.lanes.list_held_attempts()
     in_sections = coordinator.sections.is_running
-    found = [(Attempt.of_bundle(one), one) for one in coordinator.ledger.open_bundles]
+    found = [(Attempt.from_bundle(one), one) for one in coordinator.ledger.open_bundles]
     return [one for attempt, one in found if attempt not in held and not in_sections(attempt)]
 
 

@@ -46,7 +46,7 @@ from beam_runner_runtime.sections.ports import SectionHost
 from beam_runner_runtime.sections.running import SectionRunner
 from beam_runner_runtime.tuning import TUNING
 
-from beam_runner_driver.coordination.ended_attempts import EndedAttempts
+from beam_runner_driver.coordination.ended_attempts import AttemptEndRecorder
 from beam_runner_driver.coordination.finalizers import FinalizationCallbacks
 from beam_runner_driver.coordination.lane_failures import LaneFailures
 from beam_runner_driver.coordination.metrics import MetricsTally
@@ -59,7 +59,7 @@ from beam_runner_driver.lanes.slots import JobSlots
 from beam_runner_driver.ledger.journal_codec import JournalEntry, encode_entries
 from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.ledger.orphan_files import OrphanFiles
-from beam_runner_driver.ledger.patient_journal import PatientJournal
+from beam_runner_driver.ledger.retrying_journal import RetryingJournal
 from beam_runner_driver.ledger.settings import JobSettings
 from beam_runner_driver.quarantine.quarantine_limits import refuse_excess_units
 
@@ -86,7 +86,7 @@ class JobCoordinator:
     def __init__(
         self,
         ledger: JobLedger,
-        journal: PatientJournal,
+        journal: RetryingJournal,
         metrics: MetricsTally,
         start_lane: Callable[[int], None],
         host: SectionHost,
@@ -122,7 +122,7 @@ class JobCoordinator:
             slots,
         )
         self._orphan_files = OrphanFiles(settings)
-        self._attempts = EndedAttempts(ledger, metrics, self.sections, self._orphan_files)
+        self._attempts = AttemptEndRecorder(ledger, metrics, self.sections, self._orphan_files)
         self._waiting: list[Entry] = []
         self._acts: list[Callable[[], None]] = []
         self._finalizers = FinalizationCallbacks(runs_callbacks=not settings.is_shadow)
@@ -237,9 +237,9 @@ class JobCoordinator:
         self._driver.record_entries((entry,), self.clock.now())
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether the job has committed everything, and has no open bundle."""
-        return self.is_settled and self.ledger.is_quiet
+        return self.is_settled and self.ledger.is_idle
 
     def _request_loop_end(self) -> None:
         if self._loop.is_out and not self.lanes.request_loop_end():
@@ -345,7 +345,7 @@ class JobCoordinator:
             # A loop can't provide stable input, because it runs successive bundles before a commit.
             and not self.ledger.plan.needs_stable_input
             and not self.ledger.plan.has_tables
-            and self.lanes.is_quiet
+            and self.lanes.is_idle
             and not self.sections.has_sections
             and self._loop.can_start_loop(now)
             and not (self._waiting or self._acts or self.ledger.held_stages)
@@ -387,7 +387,7 @@ class JobCoordinator:
         if not self._loop.is_held_by(reply.loop):
             return
         if reply.outgrown:
-            self._loop.end_outgrown_loop(time.monotonic())
+            self._loop.end_loop_for_more_slots(time.monotonic())
         else:
             self._loop.end_lease()
         commands = self._record_loop_entries(link, reply.entries)
@@ -396,4 +396,5 @@ class JobCoordinator:
         self.lanes.handle_loop_end(link, bundle)
         self._driver.execute_commands(commands)
         # Start all bundles that the loop had queued but not started.
-        self.open_bundles([b for b in self.ledger.open_bundles if Attempt.of_bundle(b) != running])
+        queued = (b for b in self.ledger.open_bundles if Attempt.from_bundle(b) != running)
+        self.open_bundles(list(queued))

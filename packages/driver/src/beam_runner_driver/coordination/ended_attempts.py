@@ -15,7 +15,7 @@ from beam_runner_driver.ledger.orphan_files import OrphanFiles
 
 
 @attrs.frozen
-class EndedAttempts:
+class AttemptEndRecorder:
     """Receiver of the ended attempts at bundles of one job, which updates metrics and schedules the
     deletion of files.
 

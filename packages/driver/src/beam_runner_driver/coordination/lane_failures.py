@@ -8,7 +8,7 @@ from beam_runner_engine.scheduler.specs import Pauses
 from beam_runner_runtime.tuning import TUNING
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
-from beam_runner_driver.ledger.patient_journal import Outage
+from beam_runner_driver.ledger.retrying_journal import Outage
 
 _PAUSES = Pauses(1_000, 60_000)
 _NEIGHBOUR = "the placement of worker processes"

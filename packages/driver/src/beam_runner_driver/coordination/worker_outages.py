@@ -6,7 +6,7 @@ from beam_runner_runtime.channel.messages import NeighbourWaitStatus
 from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
-from beam_runner_driver.ledger.patient_journal import Outage
+from beam_runner_driver.ledger.retrying_journal import Outage
 
 
 class WorkerOutages:

@@ -46,7 +46,7 @@ from beam_runner_driver.job.watch import JobWatchdog
 from beam_runner_driver.lanes.processes import JobProcesses
 from beam_runner_driver.lanes.slots import JobSlots
 from beam_runner_driver.ledger.ledger import JobLedger
-from beam_runner_driver.ledger.patient_journal import Outage, PatientJournal
+from beam_runner_driver.ledger.retrying_journal import Outage, RetryingJournal
 from beam_runner_driver.ledger.settings import JobSettings
 from beam_runner_driver.ports import JobPlacement, RunReporter
 from beam_runner_driver.quarantine.quarantine_files import QuarantineFiles
@@ -59,7 +59,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class RunningJob:
-    """Job between RUNNING and its terminal state. Implements the channel's ``JobPeer`` and the Job
+    """Job between RUNNING and its terminal state. Implements the channel's ``JobMessageHandler`` and the Job
     API's ``JobHandle`` and ``JobObserver``.
 
     Args:
@@ -100,7 +100,7 @@ class RunningJob:
         self._inbox = EventQueue()
         self._retention = JobRetention(ledger, journal, settings)
         seconds = None if (limit := ledger.limits.outage_limit) is None else limit / 1000
-        patient = PatientJournal(journal, seconds, self._wait_for_disk)
+        patient = RetryingJournal(journal, seconds, self._wait_for_disk)
         self._quarantine = QuarantineFiles(settings.quarantine, ledger, patient)
         self._coordinator = JobCoordinator(
             ledger,
@@ -181,7 +181,7 @@ class RunningJob:
         """Returns the current stacks of the worker processes."""
         return self._observing.collect_stacks()
 
-    # Methods that the channel server calls (``JobPeer``), on any thread.
+    # Methods that the channel server calls (``JobMessageHandler``), on any thread.
 
     def make_job_work(self) -> JobWork:
         return self._settings.make_job_work(

@@ -24,7 +24,7 @@ from beam_runner_driver.job.job_events import (
     UpdateRequested,
 )
 from beam_runner_driver.ledger.ledger import JobLedger
-from beam_runner_driver.ledger.patient_journal import PatientJournal
+from beam_runner_driver.ledger.retrying_journal import RetryingJournal
 from beam_runner_driver.updates.job_update import JobUpdate, UpdateAnswer, UpdateOutcome
 from beam_runner_driver.updates.succession import (
     compare_with_ledger,
@@ -48,7 +48,7 @@ class JobSwitch:
     """
 
     def __init__(
-        self, ledger: JobLedger, coordinator: JobCoordinator, journal: PatientJournal
+        self, ledger: JobLedger, coordinator: JobCoordinator, journal: RetryingJournal
     ) -> None:
         self._ledger = ledger
         self._coordinator = coordinator
@@ -108,7 +108,7 @@ class JobSwitch:
             return
         if self._update.withdrawn.is_set():
             self._give_up_update("the client cancelled it")
-        elif self._coordinator.is_quiet or time.monotonic() >= self._until:
+        elif self._coordinator.is_idle or time.monotonic() >= self._until:
             try:
                 self._decide_update(self._update)
             except Exception as error:

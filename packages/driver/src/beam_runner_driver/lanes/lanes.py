@@ -91,7 +91,7 @@ class LaneDispatcher:
         self.assign_bundles()
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no bundle and no scheduler loop runs in a lane or waits for a lane."""
         return not (
             self._waiting or self._loop_waits or any(lane.is_busy for lane in self._lanes.values())
@@ -225,7 +225,7 @@ class LaneDispatcher:
     def list_held_attempts(self) -> set[Attempt]:
         """Returns the attempts at bundles that run in a lane or wait for a lane."""
         running = (lane.running for lane in self._lanes.values() if lane.running is not None)
-        return {Attempt.of_bundle(one) for one in (*running, *self._waiting)}
+        return {Attempt.from_bundle(one) for one in (*running, *self._waiting)}
 
     def list_busy_lanes(self) -> Iterator[Lane]:
         """Returns the lanes that run a bundle or the loop."""
@@ -265,7 +265,7 @@ class LaneDispatcher:
 
     def assign_bundles(self) -> None:
         """Assigns waiting bundles to idle lanes, and opens more lanes if necessary."""
-        if self._slots.owes_slot:
+        if self._slots.must_release_slot:
             self._release_slot()
         idle = [lane for lane in self._lanes.values() if lane.is_idle]
         if self._loop_waits and idle:
@@ -304,7 +304,7 @@ class LaneDispatcher:
         for lane in lanes:
             lane.giving_way, lane.asked = True, now
         running = [lane.running for lane in lanes if lane.running is not None]
-        return [Attempt.of_bundle(bundle) for bundle in running]
+        return [Attempt.from_bundle(bundle) for bundle in running]
 
     def record_failed_yield(self, attempt: Attempt) -> None:
         """Handles a source bundle that can't split yet. The server asks again after a time slice."""

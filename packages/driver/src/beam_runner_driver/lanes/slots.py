@@ -16,7 +16,7 @@ from beam_runner_engine.dispatch.admission import JobAdmission
 from beam_runner_engine.dispatch.slot_sharing import SlotSharing
 from beam_runner_runtime.tuning import TUNING
 
-from beam_runner_driver.lanes.user_cores import UserCores
+from beam_runner_driver.lanes.user_cores import UserCoreShares
 
 
 class ClusterSlots:
@@ -36,9 +36,9 @@ class ClusterSlots:
         self,
         total: int | None = None,
         cores: Callable[[], int | None] = lambda: None,
-        users: UserCores | None = None,
+        users: UserCoreShares | None = None,
     ) -> None:
-        self.users = users or UserCores()
+        self.users = users or UserCoreShares()
         self.total = math.inf if total is None else total
         self.cores = cores
         self.lock = threading.Lock()
@@ -113,10 +113,10 @@ class JobSlots:
             wake()
 
     @property
-    def owes_slot(self) -> bool:
+    def must_release_slot(self) -> bool:
         """Whether this job must release a slot for another job."""
         with self._slots.lock:
-            return self._slots.places.owes_slot(self._job_id, time.monotonic())
+            return self._slots.places.must_release_slot(self._job_id, time.monotonic())
 
     @property
     def can_request_lanes(self) -> bool:

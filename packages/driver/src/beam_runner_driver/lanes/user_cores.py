@@ -10,7 +10,7 @@ from collections.abc import Callable
 _FRESH_SECONDS = 1.0
 
 
-class UserCores:
+class UserCoreShares:
     """Registry of the running jobs of users. Thread-safe.
 
     Args:

@@ -157,9 +157,9 @@ class JobLedger:
         return self._scheduler.held_stages
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether the running job has no open bundle."""
-        return self._scheduler.is_quiet
+        return self._scheduler.is_idle
 
     def report_stage(self, stage: str) -> StageReport:
         """Returns a status report for a stage."""

@@ -27,8 +27,8 @@ from beam_runner_storage.errors import StorageError
 from beam_runner_storage.stores.spec import StoreSpec
 
 from beam_runner_driver.ledger.ledger import JobLedger
-from beam_runner_driver.ledger.patient_journal import PatientJournal
 from beam_runner_driver.ledger.quarantine import QuarantineSettings
+from beam_runner_driver.ledger.retrying_journal import RetryingJournal
 from beam_runner_driver.ports import RunReporter
 
 SCHEMA = pa.schema(
@@ -90,7 +90,7 @@ class QuarantineFiles:
     """
 
     def __init__(
-        self, settings: QuarantineSettings | None, ledger: JobLedger, journal: PatientJournal
+        self, settings: QuarantineSettings | None, ledger: JobLedger, journal: RetryingJournal
     ) -> None:
         self._spec = None if settings is None else settings.spec
         self._ledger = ledger

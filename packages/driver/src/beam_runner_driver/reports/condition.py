@@ -52,7 +52,7 @@ from beam_runner_driver.coordination.coordinator import JobCoordinator
 from beam_runner_driver.lanes.processes import SilentProcess
 from beam_runner_driver.ledger.journal_codec import Tally
 from beam_runner_driver.ledger.ledger import JobLedger
-from beam_runner_driver.ledger.patient_journal import Outage
+from beam_runner_driver.ledger.retrying_journal import Outage
 from beam_runner_driver.ports import RunReporter
 from beam_runner_driver.reports.failure_reports import (
     FailureMessages,

@@ -15,8 +15,8 @@ from beam_runner_runtime.channel.attempts import FailedStep, LostProcess
 from beam_runner_runtime.sections.plan import list_stage_ids
 
 from beam_runner_driver.ledger.ledger import JobLedger
-from beam_runner_driver.ledger.patient_journal import Outage
 from beam_runner_driver.ledger.quarantine import QuarantineState
+from beam_runner_driver.ledger.retrying_journal import Outage
 from beam_runner_driver.reports.waiting import make_neighbour_wait
 
 MOST_MESSAGES = 20

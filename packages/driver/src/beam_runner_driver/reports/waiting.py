@@ -14,7 +14,7 @@ from beam_runner_runtime.sections.plan import list_stage_ids
 from beam_runner_driver.coordination.coordinator import JobCoordinator
 from beam_runner_driver.lanes.processes import SilentProcess
 from beam_runner_driver.ledger.ledger import JobLedger
-from beam_runner_driver.ledger.patient_journal import Outage
+from beam_runner_driver.ledger.retrying_journal import Outage
 
 _MOST_OF_A_KIND = 3
 """Maximum number of reported wait reasons of one kind per stage. For example, each key shard of a

@@ -84,12 +84,12 @@ def compare_with_ledger(
         )
     comparison = compare_plans(ledger.plan, job.plan, job.wishes, _list_contents(ledger))
     if job.key_shards not in (None, ledger.shards):
-        found.append(_judge_key_shards(ledger.shards, job.key_shards or 0))
+        found.append(_compare_key_shards(ledger.shards, job.key_shards or 0))
     report = UpdateReport((*found, *comparison.report.findings))
     return PlanComparison(report, comparison.correspondence)
 
 
-def _judge_key_shards(before: int, after: int) -> Finding:
+def _compare_key_shards(before: int, after: int) -> Finding:
     """Returns a finding if the old and the new job have different numbers of key shards (hash
     partitions of keys). The new number must be a multiple of the old number.
     """

@@ -46,7 +46,7 @@ class SchedulerLease:
         """Ends the lease of the current scheduler loop, and returns the scheduler to the server."""
         self.is_out = False
 
-    def end_outgrown_loop(self, now: float) -> None:
+    def end_loop_for_more_slots(self, now: float) -> None:
         """Returns the scheduler from a worker process to the server, because several slots are
         faster than one scheduler loop.
         """

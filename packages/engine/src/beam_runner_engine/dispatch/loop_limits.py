@@ -51,7 +51,7 @@ class LoopLimits:
         """
         return before + self.usual_weight * (took - before)
 
-    def is_loop_outgrown(self, waiting: Collection[Bundle], usual: float) -> bool:
+    def needs_several_slots(self, waiting: Collection[Bundle], usual: float) -> bool:
         """Returns whether the pending bundles should run in separate slots."""
         parallel = len(waiting) > 1 and usual > self.parallel_ms
         return parallel or not are_small_bundles(waiting, self.waiting_bytes)

@@ -53,7 +53,7 @@ class SlotSharing:
         for waiting in [one for one in self._waiting if one[0] == job]:
             del self._waiting[waiting]
 
-    def owes_slot(self, job: str, now: float) -> bool:
+    def must_release_slot(self, job: str, now: float) -> bool:
         """Returns whether the job must release one of its slots to another job."""
         mine, limit = self._count_slots(job), now - self._patience
         return any(

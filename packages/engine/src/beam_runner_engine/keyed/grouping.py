@@ -17,7 +17,7 @@ from beam_runner_model.strategy import (
     WindowingStrategy,
 )
 from beam_runner_model.summary import ShardSummary
-from beam_runner_model.times import Timestamp, get_passing_watermark
+from beam_runner_model.times import Timestamp, get_earliest_watermark_after
 from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_model.window_coders import decode_max_timestamp
 from beam_runner_model.window_fns import Sessions
@@ -44,7 +44,7 @@ class TriggeredGrouper:
 
     The grouper reads the state of keys only if they have elements or due windows. All elements of a
     `process_elements` call arrive together, and triggers are evaluated after all of them. The
-    caller's choice of batches is therefore visible to users. If `may_be_divided` is True, an update
+    caller's choice of batches is therefore visible to users. If `may_result_from_split` is True, an update
     may have created the shard by splitting another shard, see `division`.
 
     Raises:
@@ -57,7 +57,7 @@ class TriggeredGrouper:
         store: CellStore,
         merger: WindowMerger | None = None,
         *,
-        may_be_divided: bool = False,
+        may_result_from_split: bool = False,
     ) -> None:
         self._strategy = strategy
         self._cells = UncommittedCells(store)
@@ -84,7 +84,7 @@ class TriggeredGrouper:
             return CustomWindowTable(*tables, merging)
 
         self._table = create_table()
-        if may_be_divided and take_division_mark(self._cells):
+        if may_result_from_split and take_division_mark(self._cells):
             # Use a separate table of windows, because the bundle writes back each window that the
             # bundle's table has read.
             self._holds.add_holds(list_grouping_holds(self._agenda, create_table()))
@@ -277,7 +277,7 @@ class TriggeredGrouper:
         if window.ended or window.finished or not trigger.depends_on_window_end:
             wake = window.closes
         else:
-            wake = get_passing_watermark(window.max_timestamp)
+            wake = get_earliest_watermark_after(window.max_timestamp)
         process_wake = None if window.finished else trigger.get_next_wake_up_time(window.trigger)
         if process_wake is not None and process_wake <= self._firing.now.processing_time:
             process_wake = None

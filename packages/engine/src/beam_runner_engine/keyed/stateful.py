@@ -17,7 +17,7 @@ These kinds of work become due, in this order:
 - Window expirations: after the watermark has passed the expiry. Ordered by time.
 - Processing-time timers: after processing time has reached their time. Ordered by time.
 
-A watermark passes a time when it exceeds the time, see `get_passing_watermark`. Windows expire in
+A watermark passes a time when it exceeds the time, see `get_earliest_watermark_after`. Windows expire in
 event time only. Before a window expires, all its pending timers fire, including later timers and
 processing-time timers. Bounded input and drains therefore lose no timers and don't wait for
 processing time. `expiry_timers` specifies the rules. In a drain, the global window ends at the end
@@ -39,7 +39,7 @@ from beam_runner_model.times import (
     END_OF_GLOBAL_WINDOW,
     MAX_TIMESTAMP,
     Timestamp,
-    get_passing_watermark,
+    get_earliest_watermark_after,
 )
 from beam_runner_model.window_coders import decode_instant, decode_window
 
@@ -114,7 +114,7 @@ class StatefulShard:
                 spec.strategy, spec.states, self._cells, merging, self._timers, self._sorted
             )
         )
-        if spec.may_be_divided and take_division_mark(self._cells):
+        if spec.may_result_from_split and take_division_mark(self._cells):
             parts = (self._timers, self._sorted, self._lifetimes)
             self._holds.add_holds(list_stateful_holds(self._cells, *parts))
         self._families: DeclaredFamilies | None = None
@@ -282,7 +282,7 @@ class StatefulShard:
         self._holds.save_counts()
         summary = ShardSummary(
             holds=self._holds.list_earliest_holds(),
-            next_event_timer=None if event is None else get_passing_watermark(event[0]),
+            next_event_timer=None if event is None else get_earliest_watermark_after(event[0]),
             next_processing_timer=None if processing is None else processing[0],
             next_expiry=self._get_next_expiry(expiry, processing),
         )
@@ -395,5 +395,5 @@ def _is_entry_due(event: Entry, expiry: Entry | None, watermark: Timestamp) -> b
     return (
         event[0] <= expiry[0]
         if expiry is not None
-        else get_passing_watermark(event[0]) <= watermark
+        else get_earliest_watermark_after(event[0]) <= watermark
     )

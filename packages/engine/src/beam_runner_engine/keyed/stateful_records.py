@@ -28,7 +28,7 @@ class StatefulSpec:
         timer_families: the timer families that user code declares. The engine removes timers of
             other families, which an earlier version of the user code declared. None to remove no
             timers.
-        may_be_divided: whether an update may have created the shard by splitting another key shard,
+        may_result_from_split: whether an update may have created the shard by splitting another key shard,
             see `division`.
     """
 
@@ -38,7 +38,7 @@ class StatefulSpec:
     time_sorted_input: bool = False
     timers: bool = True
     timer_families: frozenset[str] | None = None
-    may_be_divided: bool = False
+    may_result_from_split: bool = False
 
     @states.validator
     def _check_state_names(self, attribute: Any, states: dict[str, type[State]]) -> None:

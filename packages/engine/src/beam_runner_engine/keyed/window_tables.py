@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from beam_runner_model.strategy import WindowingStrategy
-from beam_runner_model.times import Timestamp, get_passing_watermark
+from beam_runner_model.times import Timestamp, get_earliest_watermark_after
 from beam_runner_model.window_coders import decode_window
 from beam_runner_model.windows import Window
 
@@ -41,7 +41,7 @@ class WindowFactory:
 
     def compute_closing_time(self, window: Window) -> Timestamp:
         """Returns the smallest watermark (ms) at which a window is expired."""
-        return get_passing_watermark(self._strategy.get_expiry_time(window))
+        return get_earliest_watermark_after(self._strategy.get_expiry_time(window))
 
     def _decode_with_cache(self, data: bytes) -> tuple[Window, Timestamp]:
         found = self._decoded.get(data)

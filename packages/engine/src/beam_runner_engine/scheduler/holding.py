@@ -28,7 +28,7 @@ def must_checkpoint_for_hold(state: SchedulerState, record: BundleRecord) -> boo
     return record.stage in state.held and stage.spec.splittable and can_split_bundle(stage, record)
 
 
-def is_quiet(state: SchedulerState) -> bool:
+def is_idle(state: SchedulerState) -> bool:
     """Returns whether a running job has no open bundle.
 
     All remaining work then belongs to held stages, or waits for a watermark, a side input or

@@ -34,7 +34,7 @@ from beam_runner_engine.scheduler.events import (
     Tick,
 )
 from beam_runner_engine.scheduler.graph import ROOT, Graph, compile_graph
-from beam_runner_engine.scheduler.holding import hold_stages, is_quiet
+from beam_runner_engine.scheduler.holding import hold_stages, is_idle
 from beam_runner_engine.scheduler.policy import (
     DefaultPolicy,
     DefaultSectionPolicy,
@@ -148,9 +148,9 @@ class Scheduler:
         return tuple(self._state.stages[number].spec.name for number in self._state.held)
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether the job is running and has no open bundle."""
-        return is_quiet(self._state)
+        return is_idle(self._state)
 
     @property
     def now(self) -> Timestamp:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from beam_runner_model.summary import ShardSummary
-from beam_runner_model.times import Duration, Timestamp, get_passing_watermark
+from beam_runner_model.times import Duration, Timestamp, get_earliest_watermark_after
 
 from beam_runner_engine.scheduler.commands import WakeAt
 from beam_runner_engine.scheduler.delivery import queue_work
@@ -26,7 +26,7 @@ def get_event_time_wake_up(summary: ShardSummary) -> Timestamp | None:
     timer, expiry = summary.next_event_timer, summary.next_expiry
     if expiry is None:
         return timer
-    expired = get_passing_watermark(expiry)
+    expired = get_earliest_watermark_after(expiry)
     return expired if timer is None else min(timer, expired)
 
 

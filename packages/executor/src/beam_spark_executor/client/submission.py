@@ -73,7 +73,7 @@ class Submission(JobServiceHandle):
             variables = options.fields[option_urns.VARIABLES].list_value
             variables.Clear()
             variables.extend(VARIABLES.complete_texts(texts, os.environ))
-        if folder := ClientFolder.of_this_process():
+        if folder := ClientFolder.from_current_process():
             options.fields[option_urns.CLIENT_FOLDER].string_value = folder.encode()
         for name in (*OF_THE_CLIENT, *(MADE_THE_SERVER if self._own_server else ())):
             options.fields.pop(make_option_key(name), None)

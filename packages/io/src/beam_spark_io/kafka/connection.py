@@ -13,7 +13,7 @@ from typing import Any
 from beam_spark_io.kafka.client import is_unavailable
 from beam_spark_io.kafka.errors import BrokersUnavailable, KafkaReadError
 from beam_spark_io.kafka.messages import APPEND_TIME, CREATE_TIME, KafkaHeader, KafkaMessage
-from beam_spark_io.kafka.ports import Fetched, OffsetBounds
+from beam_spark_io.kafka.ports import FetchResult, OffsetBounds
 
 OWN_PROPERTIES = ("enable.auto.commit", "auto.offset.reset", "enable.partition.eof")
 """Properties that the connection sets."""
@@ -83,7 +83,7 @@ class KafkaConnection:
             (found,) = self._consumer.committed([asked], _SECONDS)
             return self._read_offset(found)
 
-    def fetch(self, topic: str, partition: int, offset: int, seconds: float) -> Fetched:
+    def fetch(self, topic: str, partition: int, offset: int, seconds: float) -> FetchResult:
         """Returns records from an offset on, as soon as there are any, or nothing after a time."""
         if self._next != (topic, partition, offset):
             self._consumer.assign([self._kafka.TopicPartition(topic, partition, offset)])
@@ -100,9 +100,9 @@ class KafkaConnection:
             else:
                 self._check_event(event.error(), topic, partition)
                 self._next = None
-                return Fetched(messages)
+                return FetchResult(messages)
         self._next = (topic, partition, offset if end is None else max(offset, end))
-        return Fetched(messages, end)
+        return FetchResult(messages, end)
 
     def commit(self, topic: str, partition: int, offset: int) -> None:
         self._consumer.commit(offsets=[self._kafka.TopicPartition(topic, partition, offset)])

@@ -25,7 +25,7 @@ class OffsetBounds:
 
 
 @attrs.frozen
-class Fetched:
+class FetchResult:
     """Result of a fetch.
 
     Attributes:
@@ -63,7 +63,7 @@ class Connection(Protocol):
     def find_committed_offset(self, topic: str, partition: int) -> int | None:
         """Returns the offset that the consumer group has stored for a partition; None without one."""
 
-    def fetch(self, topic: str, partition: int, offset: int, seconds: float) -> Fetched:
+    def fetch(self, topic: str, partition: int, offset: int, seconds: float) -> FetchResult:
         """Returns records from an offset on, as soon as there are any, or nothing after a time.
 
         Raises:

@@ -77,7 +77,7 @@ class TableWriter:
         self._batches, self._bytes = [], 0
 
 
-def add_begin(rows: PCollection[Any]) -> PCollection[Any]:
+def add_overwrite_marker(rows: PCollection[Any]) -> PCollection[Any]:
     """Adds the element None to the rows, so that an overwrite without rows makes a commit, too."""
     begin = rows.pipeline | "Impulse" >> beam.Impulse() | "Begin" >> beam.Map(lambda _: None)
     rows = rows | "Rows in one window" >> beam.WindowInto(GlobalWindows())

@@ -12,7 +12,7 @@ from apache_beam.pvalue import PCollection
 from beam_spark_io.exactly_once.transform import WriteExactlyOnce
 from beam_spark_io.schemas import make_declared_arrow_schema
 from beam_spark_io.tables.modes import OVERWRITE, REPLACING, UPSERT
-from beam_spark_io.tables.writer import add_begin
+from beam_spark_io.tables.writer import add_overwrite_marker
 
 Target = TypeVar("Target")
 EVERY = 60
@@ -97,7 +97,7 @@ class WriteTable(beam.PTransform):
                     if name not in declared.names:
                         raise ValueError(f"the rows have no field {name!r}, which {argument} names")
         if mode == OVERWRITE:
-            rows = add_begin(rows)
+            rows = add_overwrite_marker(rows)
         sink = self._create_sink(attrs.evolve(self._target, declared=declared))
         results: PCollection[Any] = rows | "Rows" >> WriteExactlyOnce(sink, **self._options)
         return results

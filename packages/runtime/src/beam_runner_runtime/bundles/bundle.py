@@ -34,7 +34,7 @@ from beam_runner_worker.ports import StageHarness
 
 from beam_runner_runtime.bundles.bundle_data import BufferWriter, BundleData
 from beam_runner_runtime.bundles.checked_times import TimestampCheckingPort, check_row_timestamps
-from beam_runner_runtime.bundles.cuts import find_unsplit_primaries
+from beam_runner_runtime.bundles.cuts import find_unchanged_primaries
 from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
 from beam_runner_runtime.bundles.inputs import (
     count_elements,
@@ -206,7 +206,7 @@ class LocalBundle:
         self._splits += 1
         name = f"{self._name}/split-{self._splits}"
         windows = self._work.windows
-        uncut = find_unsplit_primaries(split, self._inputs, self._data.rows, windows)
+        uncut = find_unchanged_primaries(split, self._inputs, self._data.rows, windows)
         # A split doesn't change the indexes of elements, which count from the start of the bundle.
         kept, given = split_inputs(
             self._inputs, split, name, windows, truncated=self._truncated, uncut=uncut

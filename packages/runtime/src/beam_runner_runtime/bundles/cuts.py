@@ -20,7 +20,7 @@ from beam_runner_runtime.bundles.bundle_data import RowSource
 from beam_runner_runtime.bundles.inputs import InputWindows, find_input, read_element_chunks
 
 
-def find_unsplit_primaries(
+def find_unchanged_primaries(
     split: BundleSplit, inputs: Sequence[Input], rows: RowSource, windows: InputWindows
 ) -> frozenset[bytes]:
     """Returns the primaries whose restriction is unchanged, because the split only distributed the

@@ -26,8 +26,8 @@ from beam_runner_worker.errors import BundleError
 
 from beam_runner_runtime.bundles.unit_search import (
     RunTrial,
-    SearchFailed,
     TrialFailure,
+    UnitSearchFailed,
     find_failing_units,
 )
 from beam_runner_runtime.bundles.units import Unit
@@ -48,7 +48,7 @@ Counts = tuple[tuple[bytes, int], ...]
 
 
 @attrs.frozen
-class FoundUnits:
+class FailingUnits:
     """Failing units (elements, groups, timers) that an attempt at a bundle has isolated.
 
     Attributes:
@@ -60,7 +60,7 @@ class FoundUnits:
     reason: str = ""
 
 
-def search_units(order: IsolationOrder, run: RunTrial, first: TrialFailure) -> FoundUnits:
+def search_units(order: IsolationOrder, run: RunTrial, first: TrialFailure) -> FailingUnits:
     """Returns the units (elements, groups, timers) that cause the failure. The last run of the
     bundle then succeeded without these units.
 
@@ -68,20 +68,20 @@ def search_units(order: IsolationOrder, run: RunTrial, first: TrialFailure) -> F
         first: failure of the attempt.
     """
     if not order.room:
-        return FoundUnits({}, order.full_reason)
+        return FailingUnits({}, order.full_reason)
     most = min(order.room, MOST_UNITS)
     try:
         errors = find_failing_units(
             run, first, most, lambda error: order.selects_step(error.transform)
         )
-    except SearchFailed as failed:
+    except UnitSearchFailed as failed:
         reason = str(failed)
         if most == order.room and reason.startswith("more than"):
             reason += (
                 f", and the quarantine has no more room (--{order.limit}), so the stream waits"
             )
-        return FoundUnits({}, reason)
-    return FoundUnits(errors)
+        return FailingUnits({}, reason)
+    return FailingUnits(errors)
 
 
 def count_failures(order: IsolationOrder, units: Mapping[int, Unit]) -> dict[int, int]:

@@ -33,7 +33,7 @@ class KeyedStore(CellStore, Protocol):
     """
 
     @property
-    def may_be_divided(self) -> bool:
+    def may_result_from_split(self) -> bool:
         """Whether an update may have created this key shard by splitting another key shard. In this
         case, the part possibly has had no bundle yet.
         """
@@ -93,7 +93,7 @@ class ShardGrouping:
         self._strategy = strategy
         self._store = stores.open(bundle.stage, bundle.shard, order.state)
         self._grouper = TriggeredGrouper(
-            strategy, self._store, merger, may_be_divided=self._store.may_be_divided
+            strategy, self._store, merger, may_result_from_split=self._store.may_result_from_split
         )
         self._asks_sdk = merger is not None
         self._checked_as = checked_as

@@ -235,7 +235,7 @@ class TaskLoop:
                 break
             if self._limits.is_report_due(len(self._entries), _measure_elapsed_ms(self._told_at)):
                 self._queue_progress_report()
-            if self._limits.is_loop_outgrown(self._waiting, self._usual_ms):
+            if self._limits.needs_several_slots(self._waiting, self._usual_ms):
                 self._return_scheduler(outgrown=True)
             elif self._waiting:
                 return self._waiting.popleft()

@@ -19,7 +19,7 @@ from beam_runner_data.fetching.file_cache import FileCache
 from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_engine.scheduler.events import SplitDone
 from beam_runner_model.threads import start_essential_thread, start_helper_thread
-from beam_runner_worker.awaiting_commit import AwaitingCommit
+from beam_runner_worker.awaiting_commit import CommitData
 from beam_runner_worker.ports import StageHarness
 
 from beam_runner_runtime.bundles.activity import ActivityCounter
@@ -90,7 +90,7 @@ class WorkerProcess:
         self._requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
         self._looping: TaskLoop | None = None
         self._leaves_loop = False
-        self._finalizers: AwaitingCommit[Attempt, tuple[StageHarness, str]] = AwaitingCommit()
+        self._finalizers: CommitData[Attempt, tuple[StageHarness, str]] = CommitData()
         self._busy = threading.Lock()
         self._splitting = threading.Lock()
         self._running: LocalBundle | None = None
@@ -194,7 +194,7 @@ class WorkerProcess:
                 stage = self.stages.get_stage(order.bundle.stage)
                 stage.side_inputs.set_visible_data(order.bundle.side_inputs)
                 running = LocalBundle(
-                    stage.work if data is None else stage.work.for_section(),
+                    stage.work if data is None else stage.work.copy_for_section(),
                     order,
                     stage.harness,
                     stores,

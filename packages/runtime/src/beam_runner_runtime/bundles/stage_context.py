@@ -47,7 +47,7 @@ class StageContext:
         return InputWindows(source.strategy.window_coder, told=source.windows)
 
     @classmethod
-    def for_stage(
+    def create_for_stage(
         cls, work: JobWork, stage_id: str, clock: ProcessingClock | None = None
     ) -> StageContext:
         """Returns the shared data of a job's stage."""
@@ -65,7 +65,7 @@ class StageContext:
             is_loopback=not stage.embedded and is_loopback(work.plan.context.options_json),
         )
 
-    def for_section(self) -> StageContext:
+    def copy_for_section(self) -> StageContext:
         """Returns a copy for bundles of a section (a Spark job), whose groupings use at most the
         memory of a Spark task.
         """

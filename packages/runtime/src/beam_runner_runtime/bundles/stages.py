@@ -109,7 +109,7 @@ class JobStages:
         with redirect_temporary_files(self._scratch):
             environment = self._create_harness(plan)
             harness = environment.stage(plan.spec, side_inputs)
-            work = StageContext.for_stage(self._work, stage_id, self._clock)
+            work = StageContext.create_for_stage(self._work, stage_id, self._clock)
             merger = None if work.input_buffer is None else self._create_merger(work.input_buffer)
         truncation = None
         if plan.truncation is not None:

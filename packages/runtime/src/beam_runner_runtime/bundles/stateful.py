@@ -93,7 +93,7 @@ class StatefulBundle:
             time_sorted_input=plan.time_sorted,
             timers=bool(plan.timers),
             timer_families=frozenset(plan.timers),
-            may_be_divided=self._store is not None and self._store.may_be_divided,
+            may_result_from_split=self._store is not None and self._store.may_result_from_split,
         )
         time = (bundle.processing_time, bundle.output_watermark, bundle.draining)
         self._now = CurrentTimes(bundle.input_watermark, *time)

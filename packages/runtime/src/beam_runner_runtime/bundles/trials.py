@@ -19,7 +19,7 @@ from beam_runner_worker.fnapi.input_elements import InputElements
 
 from beam_runner_runtime.bundles.isolation import (
     MOST_BYTES,
-    FoundUnits,
+    FailingUnits,
     count_failures,
     digest_unit,
     make_quarantined_unit,
@@ -175,7 +175,7 @@ class BundleTrials:
             return TrialFailure(error, self._units.find_end(error.claimed), is_named=True)
         return None
 
-    def _finish_search(self, found: FoundUnits) -> BundleReply | BundleFailure:
+    def _finish_search(self, found: FailingUnits) -> BundleReply | BundleFailure:
         """Returns the bundle's reply without the failing units, if each failing unit has failed in
         enough attempts. Otherwise, returns the record of the failure.
         """

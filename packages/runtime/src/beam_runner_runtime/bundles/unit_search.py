@@ -49,7 +49,7 @@ class RunTrial(Protocol):
         """
 
 
-class SearchFailed(Exception):
+class UnitSearchFailed(Exception):
     """Raised if the search can't find units (elements, groups, timers) that cause the failure. The
     message contains the reason.
     """
@@ -69,7 +69,7 @@ def find_failing_units(
         accept: function that returns whether the units of an error may be excluded.
 
     Raises:
-        SearchFailed: The bundle fails without input, an error isn't accepted, or more than `most`
+        UnitSearchFailed: The bundle fails without input, an error isn't accepted, or more than `most`
             units fail.
     """
     excluded: dict[int, BundleError] = {}
@@ -78,11 +78,11 @@ def find_failing_units(
     while failure is not None:
         _check_failure(failure, accept)
         if failure.taken <= accepted:
-            raise SearchFailed("the bundle still fails after the failing element is excluded")
+            raise UnitSearchFailed("the bundle still fails after the failing element is excluded")
         if not excluded and run((), 0) is not None:
-            raise SearchFailed("the bundle fails even without input")
+            raise UnitSearchFailed("the bundle fails even without input")
         if len(excluded) == most:
-            raise SearchFailed(
+            raise UnitSearchFailed(
                 f"more than {most} elements fail, which is the maximum for one bundle"
             )
         found = _find_first_failing_unit(run, excluded, accepted, failure)
@@ -95,7 +95,9 @@ def find_failing_units(
 
 def _check_failure(failure: TrialFailure, accept: Callable[[BundleError], bool]) -> None:
     if not accept(failure.error):
-        raise SearchFailed(f"the step {failure.error.transform!r} isn't selected for quarantine")
+        raise UnitSearchFailed(
+            f"the step {failure.error.transform!r} isn't selected for quarantine"
+        )
 
 
 def _find_first_failing_unit(

@@ -17,7 +17,7 @@ class Attempt:
     attempt: int
 
     @classmethod
-    def of_bundle(cls, bundle: Bundle) -> Attempt:
+    def from_bundle(cls, bundle: Bundle) -> Attempt:
         """Returns the current attempt of `bundle`."""
         return cls(bundle.number, bundle.attempt)
 

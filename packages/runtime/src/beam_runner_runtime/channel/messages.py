@@ -284,7 +284,7 @@ class RunBundle:
     @property
     def attempt(self) -> Attempt:
         """Attempt that the worker process must run."""
-        return Attempt.of_bundle(self.bundle)
+        return Attempt.from_bundle(self.bundle)
 
 
 @attrs.frozen

@@ -150,7 +150,7 @@ class WorkerLink:
             yield pickle.dumps(command)
 
 
-class JobPeer(Protocol):
+class JobMessageHandler(Protocol):
     """Interface of a running job that the channel server needs. The server calls it from its own threads."""
 
     def make_job_work(self) -> JobWork:
@@ -186,7 +186,7 @@ class ChannelServer:
     def __init__(
         self,
         place: ChannelAddress,
-        find_job: Callable[[str], JobPeer | None],
+        find_job: Callable[[str], JobMessageHandler | None],
         stand_by_order: Callable[[int], StandByOrder],
         identity: ServerIdentity | None = None,
     ) -> None:
@@ -252,7 +252,7 @@ class ChannelServer:
                 f"the token grants access to {opens}, not to {wanted}",
             )
 
-    def _find_authorized_job(self, job_id: str, context: grpc.ServicerContext) -> JobPeer:
+    def _find_authorized_job(self, job_id: str, context: grpc.ServicerContext) -> JobMessageHandler:
         self._check_token_scope(make_job_scope(job_id), context)
         job = self._find_job(job_id)
         if job is None:
@@ -290,7 +290,9 @@ class ChannelServer:
         self._threads.submit(self._receive_messages, job, link, requests)
         yield from link.iterate_commands()
 
-    def _receive_messages(self, job: JobPeer, link: WorkerLink, requests: Iterator[bytes]) -> None:
+    def _receive_messages(
+        self, job: JobMessageHandler, link: WorkerLink, requests: Iterator[bytes]
+    ) -> None:
         try:
             for request in requests:
                 message = decode_message(request)

@@ -45,7 +45,7 @@ class RunningSection:
         """Bundle number and attempt number of the section (a section is one bundle for the
         scheduler).
         """
-        return Attempt.of_bundle(self.bundle)
+        return Attempt.from_bundle(self.bundle)
 
 
 class SectionRunner:

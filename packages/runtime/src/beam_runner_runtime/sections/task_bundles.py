@@ -179,7 +179,7 @@ class TaskBundleRunner:
         return ""
 
     def _refuse_section(self, reason: str) -> None:
-        self._end = SectionRefusal(Attempt.of_bundle(self._section), reason, ran=True)
+        self._end = SectionRefusal(Attempt.from_bundle(self._section), reason, ran=True)
         self._host.report_end(self._end)
 
     def _handle_failure(self, stage: SectionStage, broken: BundleFailure) -> None:

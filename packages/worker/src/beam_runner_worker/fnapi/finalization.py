@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from beam_runner_worker._protos import beam_fn_api_pb2
-from beam_runner_worker.awaiting_commit import AwaitingCommit
+from beam_runner_worker.awaiting_commit import CommitData
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.fnapi.connection import SdkConnection
 
@@ -36,7 +36,7 @@ class PendingFinalizations:
         self, warn: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._warn = warn
-        self._waiting: AwaitingCommit[str, _PendingFinalization] = AwaitingCommit(clock=clock)
+        self._waiting: CommitData[str, _PendingFinalization] = CommitData(clock=clock)
 
     def add_bundle(
         self, bundle_id: str, connection: SdkConnection, instruction_ids: Iterable[str]

@@ -24,7 +24,7 @@ from beam_runner_worker.fnapi.sampling import SdkSamples
 from beam_runner_worker.fnapi.services import SdkRegistry
 from beam_runner_worker.fnapi.stage import FnApiStage
 from beam_runner_worker.fnapi.start_watch import ConnectionWait
-from beam_runner_worker.fnapi.starting import StartLimits, StartVerdict
+from beam_runner_worker.fnapi.starting import StartDecision, StartLimits
 from beam_runner_worker.log_records import LogRecord, Severity
 from beam_runner_worker.ports import LogSink, SideInputReader
 
@@ -162,7 +162,7 @@ class FnApiHarness:
             hopeless = launcher.is_failure_permanent
             with self._lock:
                 self._stop_sdk(running)
-            if arrival.verdict is StartVerdict.ENDLESS:
+            if arrival.verdict is StartDecision.ENDLESS:
                 where = f"the environment {self._environment_id}"
                 raise BundleError(where, arrival.reason, str(error)) from error
             if hopeless or running.connection.describe_missing_module():

@@ -80,7 +80,7 @@ def _convert_info(info: metrics_pb2.MonitoringInfo) -> MonitoringInfo:
     return MonitoringInfo(info.urn, info.type, tuple(sorted(info.labels.items())), info.payload)
 
 
-class TotalMetricsFilter:
+class SummableMetricsFilter:
     """Filter for the metrics that can be added to the totals of a job.
 
     The filter drops metrics of a bundle's progress, empty distributions, and metrics of types that

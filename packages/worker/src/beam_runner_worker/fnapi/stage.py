@@ -26,7 +26,7 @@ from beam_runner_worker.fnapi.descriptors import SdkStagePlan
 from beam_runner_worker.fnapi.failures import create_bundle_error, describe_possible_elements
 from beam_runner_worker.fnapi.finalization import PendingFinalizations
 from beam_runner_worker.fnapi.messages import DataChunk, split_at_flushes
-from beam_runner_worker.fnapi.metrics import ShortIds, TotalMetricsFilter
+from beam_runner_worker.fnapi.metrics import ShortIds, SummableMetricsFilter
 from beam_runner_worker.fnapi.progress import count_processed_elements, create_progress_request
 from beam_runner_worker.fnapi.sampling import SdkSamples
 from beam_runner_worker.fnapi.side_inputs import SideInputPages
@@ -114,7 +114,7 @@ class FnApiStage:
         self._logs = logs
         self._tokens = SideInputTokens(plan.cacheable, side_inputs)
         self._finalizations = PendingFinalizations(self._log_warning)
-        self._lasting = TotalMetricsFilter(self._log_warning)
+        self._lasting = SummableMetricsFilter(self._log_warning)
         self._running: _RunningBundle | None = None
 
     def process_bundle(

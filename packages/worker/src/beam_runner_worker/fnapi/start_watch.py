@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from beam_runner_worker.fnapi.launchers import Launcher
-from beam_runner_worker.fnapi.starting import HarnessStart, StartLimits, StartVerdict
+from beam_runner_worker.fnapi.starting import HarnessStart, StartDecision, StartLimits
 
 _LOOK_SECONDS = 0.5
 _TELL_SECONDS = 30.0
@@ -35,7 +35,7 @@ class ConnectionWait:
         self._start: HarnessStart | None = None
         self._look_at = 0.0
         self._tell_after = _TELL_SECONDS
-        self.verdict = StartVerdict.MAY_COME
+        self.verdict = StartDecision.MAY_COME
         self.reason = ""
 
     def explain_abandoned_start(self) -> str | None:
@@ -53,8 +53,8 @@ class ConnectionWait:
         if now < self._look_at:
             return None
         self._look_at = now + _LOOK_SECONDS
-        self.verdict = self._start.judge_activity(now, self._launcher.measure_activity())
-        if self.verdict is not StartVerdict.MAY_COME:
+        self.verdict = self._start.check_activity(now, self._launcher.measure_activity())
+        if self.verdict is not StartDecision.MAY_COME:
             self.reason = self._describe_abandoned_start(self._start)
             return self.reason
         if self._start.elapsed >= self._tell_after:
@@ -65,14 +65,14 @@ class ConnectionWait:
     def _describe_abandoned_start(self, start: HarnessStart) -> str:
         called, limits = self._launcher.description, self._limits
         match self.verdict:
-            case StartVerdict.STOOD_STILL:
+            case StartDecision.STOOD_STILL:
                 return (
                     f"the SDK did not connect: its {called} has not connected within"
                     f" {start.elapsed:.0f} s, and for {start.stood:.0f} s of that time"
                     " it neither ran nor waited for a core or a disk (limit:"
                     f" {limits.idle_seconds:g} s)"
                 )
-            case StartVerdict.ENDLESS:
+            case StartDecision.ENDLESS:
                 did = f"its {called} was active" if start.seen else f"a {called} may exist"
                 return (
                     f"the SDK did not connect within {limits.most:g} seconds, although"

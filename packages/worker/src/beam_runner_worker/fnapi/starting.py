@@ -13,7 +13,7 @@ import enum
 import attrs
 
 
-class StartVerdict(enum.Enum):
+class StartDecision(enum.Enum):
     """Verdict on a starting harness. With all values except ``MAY_COME``, the harness is given up."""
 
     MAY_COME = "the harness can still connect"
@@ -67,7 +67,7 @@ class HarnessStart:
         self.seen = False
         self.elapsed = self.stood = 0.0
 
-    def judge_activity(self, now: float, activity: HarnessActivity | None) -> StartVerdict:
+    def check_activity(self, now: float, activity: HarnessActivity | None) -> StartDecision:
         """Updates the idle time, and returns the current verdict. Must be called about every second.
 
         Args:
@@ -82,9 +82,9 @@ class HarnessStart:
             if not activity.wants:
                 self.stood += max(0.0, since - max(0.0, ran))
         if self.elapsed >= self._limits.most:
-            return StartVerdict.ENDLESS
+            return StartDecision.ENDLESS
         if not self.seen and self.elapsed >= self._limits.unseen:
-            return StartVerdict.UNSEEN
+            return StartDecision.UNSEEN
         if self.stood >= self._limits.idle_seconds:
-            return StartVerdict.STOOD_STILL
-        return StartVerdict.MAY_COME
+            return StartDecision.STOOD_STILL
+        return StartDecision.MAY_COME

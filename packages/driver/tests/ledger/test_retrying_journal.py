@@ -10,8 +10,8 @@ import pytest
 from beam_runner_storage.journal.errors import JournalFenced, JournalUnavailable
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
-from beam_runner_driver.ledger import patient_journal
-from beam_runner_driver.ledger.patient_journal import Outage, PatientJournal
+from beam_runner_driver.ledger import retrying_journal
+from beam_runner_driver.ledger.retrying_journal import Outage, RetryingJournal
 
 AWAY = NeighbourUnavailable("the disk of /state", "disk is full")
 
@@ -48,7 +48,7 @@ class Clock:
         self.now = 100.0
         self.outages: list[Outage] = []
         self.left = goes_on
-        monkeypatch.setattr(patient_journal.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(retrying_journal.time, "monotonic", lambda: self.now)
 
     def wait(self, outage: Outage) -> bool:
         self.outages.append(outage)
@@ -57,8 +57,8 @@ class Clock:
         return self.left > 0
 
 
-def patient(journal: Any, clock: Clock, limit: float | None) -> PatientJournal:
-    return PatientJournal(journal, limit, clock.wait)
+def patient(journal: Any, clock: Clock, limit: float | None) -> RetryingJournal:
+    return RetryingJournal(journal, limit, clock.wait)
 
 
 def test_journal_append_on_full_disk_waits_with_growing_pauses_and_commits_once(
@@ -100,7 +100,7 @@ def test_journal_append_with_other_error_raises_immediately(
 def test_journal_snapshot_on_full_disk_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     journal, clock = Journal(1), Clock(monkeypatch)
     kept = patient(journal, clock, None)
-    monkeypatch.setattr(patient_journal, "_ENTRIES_PER_SNAPSHOT", 3)
+    monkeypatch.setattr(retrying_journal, "_ENTRIES_PER_SNAPSHOT", 3)
     for added, state in ((2, b"early"), (1, b"no room"), (1, b"early"), (2, b"due")):
         kept.write_due_snapshot(added, lambda state=state: state)  # type: ignore[misc]
     assert journal.snapshots == [b"due"]

@@ -32,7 +32,7 @@ class Outage:
     next_try: float
 
 
-class PatientJournal:
+class RetryingJournal:
     """Journal that retries writes until the disk of the journal is available again. Only one thread
     at a time can use this object.
 
