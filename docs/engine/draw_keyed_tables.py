@@ -72,7 +72,7 @@ STEPS = ("element", "element", "element", "time passes", "the end passes", "elem
 def firings(trigger: Trigger) -> list[str]:
     """Returns what a trigger does after each of the steps."""
     asked = create_machine(trigger)
-    state, at = asked.initial, TriggerTime(ended=False, processing_time=0)
+    state, at = asked.initial_state, TriggerTime(ended=False, processing_time=0)
     cells: list[str] = []
     for step in STEPS:
         if cells and cells[-1] in ("fires, finished", "dropped", ""):

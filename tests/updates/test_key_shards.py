@@ -31,7 +31,7 @@ def test_stream_whose_key_shards_grow_counts_each_number_once(tmp_path: Path) ->
         refused = updated.submit(Edit(), "--update", set_shards(4095))
         assert refused.wait() is JobState.FAILED
         with JobClient(server.address) as client:
-            (finding,) = client.get_succession(refused.job_id).report.refused
+            (finding,) = client.get_succession(refused.job_id).report.refused_findings
         assert finding.reason is FindingReason.KEY_SHARDS
         count = int(finding.before)
         updated.update(Edit(), set_shards(2 * count), AT_ONCE)

@@ -34,7 +34,7 @@ def test_rollback_after_restart_counts_each_number_once(
         wait_for_state(second.address, new, JobState.RUNNING, RUNNING_SECONDS)
         assert roll_back(second.address, "--check") == roll_back(second.address) == 1
         with JobClient(second.address) as client:
-            refused = client.get_succession(new).report.refused
+            refused = client.get_succession(new).report.refused_findings
         assert {one.subject for one in refused} == {FindingSubject.STATE, FindingSubject.TIMER}
         assert roll_back(second.address, *CONSENT) == 0
         back = list_jobs(second)[-1].job_id

@@ -82,7 +82,7 @@ def test_rollback_with_more_key_shards_counts_each_number_once(
     new = updated.update(Edit(inserted=1, sums="Totals"), MAPPING, *shards)
     updated.wait_for_numbers(1.5)
     with JobClient(server.address) as client:
-        kept = [one.reason for one in client.get_succession(new.job_id).report.kept]
+        kept = [one.reason for one in client.get_succession(new.job_id).report.kept_findings]
         back = client.roll_back(new.job_id, RollbackRequest())
     assert FindingReason.KEY_SHARDS in kept
     updated.release_end()
@@ -103,7 +103,7 @@ def test_refused_update_leaves_running_job_unchanged(server: RunnerServer, tmp_p
         assert job.wait() is JobState.FAILED
         with JobClient(server.address) as client:
             for one in (job, old):
-                refused = client.get_succession(one.job_id).report.refused
+                refused = client.get_succession(one.job_id).report.refused_findings
                 assert [finding.reason for finding in refused] == [reason]
         assert job.messages()[-1].text.startswith(f"Can't replace job {old.job_id}")
         assert old.state() is JobState.RUNNING
@@ -153,7 +153,7 @@ def test_update_can_drop_state_and_timers_with_consent(
     refused = updated.submit(Edit(), "--update")
     assert refused.wait() is JobState.FAILED
     with JobClient(server.address) as client:
-        findings = client.get_succession(refused.job_id).report.refused
+        findings = client.get_succession(refused.job_id).report.refused_findings
     assert {finding.subject for finding in findings} == {FindingSubject.STATE, FindingSubject.TIMER}
     updated.update(Edit(), *CONSENT)
     updated.release_end()
@@ -202,7 +202,9 @@ def test_update_with_wrong_options_is_refused_in_one_sentence(
 
 def list_refusals(server: RunnerServer, job: Job) -> list[FindingReason]:
     with JobClient(server.address) as client:
-        return [finding.reason for finding in client.get_succession(job.job_id).report.refused]
+        return [
+            finding.reason for finding in client.get_succession(job.job_id).report.refused_findings
+        ]
 
 
 def begin_endless_hold(updated: UpdatedStream) -> tuple[Job, Job]:

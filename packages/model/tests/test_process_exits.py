@@ -27,4 +27,4 @@ def test_process_exit_text_after_an_out_of_memory_kill_gives_advice() -> None:
 
 
 def test_process_exit_is_an_out_of_memory_kill_only_for_sigkill() -> None:
-    assert [code for code in (-9, 137, -11, 1, 0) if ProcessExit(code).is_kill] == [-9, 137]
+    assert [code for code in (-9, 137, -11, 1, 0) if ProcessExit(code).was_killed] == [-9, 137]

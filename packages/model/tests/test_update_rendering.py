@@ -66,4 +66,4 @@ def test_update_report_lists_refusals_first() -> None:
     )
     report = UpdateReport(findings)
     assert [line.split(":")[0] for line in render_update_report(report)] == ["refused", "kept"]
-    assert report.is_refused and not report.is_refused_for_good
+    assert report.is_refused and not report.is_refused_permanently

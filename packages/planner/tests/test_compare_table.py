@@ -52,7 +52,7 @@ def test_plan_comparison_of_an_unchanged_stream_keeps_every_stage() -> None:
     identities = {stage.identity: stage.identity for stage in plan.stages.values()}
     assert compared.correspondence.stages == identities
     assert {finding.reason for finding in compared.report.findings} == {FindingReason.SAME}
-    assert len(compared.report.kept) == len(plan.stages)
+    assert len(compared.report.kept_findings) == len(plan.stages)
     assert not compared.report.is_refused
 
 

@@ -28,7 +28,7 @@ def _firings(trigger: Trigger, *steps: TriggerTime | int) -> str:
     An integer step adds this number of elements, and an `TriggerTime` step changes the time.
     """
     of_trigger = create_machine(trigger)
-    state, at, out = of_trigger.initial, BEFORE, ""
+    state, at, out = of_trigger.initial_state, BEFORE, ""
     for step in steps:
         if isinstance(step, TriggerTime):
             at = step
@@ -123,8 +123,8 @@ def test_processing_time_delay_starts_at_the_first_element(
     transforms: tuple[t.Delay | t.AlignTo, ...], fires_at: int
 ) -> None:
     of_trigger = create_machine(t.AfterProcessingTime(transforms))
-    assert of_trigger.get_next_wake_up_time(of_trigger.initial) is None
-    state = of_trigger.add_elements(of_trigger.initial, 1, TriggerTime(False, 103))
+    assert of_trigger.get_next_wake_up_time(of_trigger.initial_state) is None
+    state = of_trigger.add_elements(of_trigger.initial_state, 1, TriggerTime(False, 103))
     assert of_trigger.add_elements(state, 1, TriggerTime(False, 150)) == state
     assert of_trigger.get_next_wake_up_time(state) == fires_at
     assert not of_trigger.is_ready(state, TriggerTime(False, fires_at - 1))
@@ -135,7 +135,7 @@ def test_processing_time_delay_starts_at_the_first_element(
 def test_trigger_firing_time_is_clamped_at_the_maximum(before_the_end: int) -> None:
     of_trigger = create_machine(t.AfterProcessingTime((t.AlignTo(10), t.Delay(3), t.AlignTo(10))))
     state = of_trigger.add_elements(
-        of_trigger.initial, 1, TriggerTime(False, MAX_TIMESTAMP - before_the_end)
+        of_trigger.initial_state, 1, TriggerTime(False, MAX_TIMESTAMP - before_the_end)
     )
     assert of_trigger.get_next_wake_up_time(state) == MAX_TIMESTAMP
 
@@ -150,15 +150,17 @@ def test_composite_trigger_wake_time_is_that_of_its_earliest_subtrigger() -> Non
     ):
         of_trigger = create_machine(trigger)
         assert (
-            of_trigger.get_next_wake_up_time(of_trigger.add_elements(of_trigger.initial, 1, BEFORE))
+            of_trigger.get_next_wake_up_time(
+                of_trigger.add_elements(of_trigger.initial_state, 1, BEFORE)
+            )
             == 5
         )
     of_trigger = create_machine(t.AfterEndOfWindow(late=soon))
-    state, _ = of_trigger.fire_trigger(of_trigger.initial, AFTER)
+    state, _ = of_trigger.fire_trigger(of_trigger.initial_state, AFTER)
     assert of_trigger.get_next_wake_up_time(state) is None
     assert of_trigger.get_next_wake_up_time(of_trigger.add_elements(state, 1, AFTER)) == 5
     finished, _ = create_machine(t.AfterEndOfWindow()).fire_trigger(
-        create_machine(t.AfterEndOfWindow()).initial, AFTER
+        create_machine(t.AfterEndOfWindow()).initial_state, AFTER
     )
     assert create_machine(t.AfterEndOfWindow()).get_next_wake_up_time(finished) is None
 
@@ -171,9 +173,9 @@ def test_merged_trigger_states_are_combined() -> None:
     assert each.merge_states([(0, 0), (2, None)], BEFORE) == (2, None)
     assert each.get_next_wake_up_time((2, None)) is None
     end = create_machine(t.AfterEndOfWindow(late=t.AfterCount(3)))
-    fired = end.add_elements(end.fire_trigger(end.initial, AFTER)[0], 2, AFTER)
-    assert end.merge_states([fired, end.initial], AFTER) == fired
-    assert end.merge_states([fired, end.initial], BEFORE) == end.initial
+    fired = end.add_elements(end.fire_trigger(end.initial_state, AFTER)[0], 2, AFTER)
+    assert end.merge_states([fired, end.initial_state], AFTER) == fired
+    assert end.merge_states([fired, end.initial_state], BEFORE) == end.initial_state
     time = create_machine(t.AfterProcessingTime((t.Delay(3),)))
     assert time.merge_states([None, 7, 5], BEFORE) == 5
     assert time.merge_states([None], BEFORE) is None
@@ -197,13 +199,13 @@ def test_after_each_reopens_a_finished_subtrigger_if_the_merged_window_has_not_e
     first: Trigger,
 ) -> None:
     each = create_machine(t.AfterEach((first, EACH)))
-    state = each.initial
+    state = each.initial_state
     while state[0] == 0:
         state = each.add_elements(state, 1, AFTER)
         assert each.is_ready(state, AFTER)
         state, _ = each.fire_trigger(state, AFTER)
-    assert each.merge_states([each.initial, state], AFTER) == state
-    assert each.merge_states([each.initial, state], BEFORE) == each.initial
+    assert each.merge_states([each.initial_state, state], AFTER) == state
+    assert each.merge_states([each.initial_state, state], BEFORE) == each.initial_state
 
 
 def test_after_each_reopens_the_first_unfinished_subtrigger() -> None:
@@ -213,13 +215,16 @@ def test_after_each_reopens_the_first_unfinished_subtrigger() -> None:
         t.AfterEach((t.AfterCount(1), t.AfterEach((END, EACH)))),
     ):
         each = create_machine(counted_then_ended)
-        state = each.add_elements(each.initial, 1, BEFORE)
+        state = each.add_elements(each.initial_state, 1, BEFORE)
         at_the_end, _ = each.fire_trigger(state, BEFORE)
         state, finished = each.fire_trigger(at_the_end, AFTER)
-        assert (finished, each.merge_states([state, each.initial], BEFORE)) == (False, at_the_end)
+        assert (finished, each.merge_states([state, each.initial_state], BEFORE)) == (
+            False,
+            at_the_end,
+        )
     counted = create_machine(t.AfterEach((t.AfterAny((t.AfterCount(1), END)), EACH)))
-    state, _ = counted.fire_trigger(counted.add_elements(counted.initial, 1, BEFORE), BEFORE)
-    assert counted.merge_states([state, counted.initial], BEFORE) == state
+    state, _ = counted.fire_trigger(counted.add_elements(counted.initial_state, 1, BEFORE), BEFORE)
+    assert counted.merge_states([state, counted.initial_state], BEFORE) == state
 
 
 @given(
@@ -238,7 +243,7 @@ def test_nested_after_each_equals_flat_after_each(
 @given(TRIGGERS)
 def test_trigger_machine_and_state_can_be_pickled(trigger: Trigger) -> None:
     of_trigger = create_machine(trigger)
-    state = of_trigger.add_elements(of_trigger.initial, 1, BEFORE)
+    state = of_trigger.add_elements(of_trigger.initial_state, 1, BEFORE)
     copy: TriggerMachine = pickle.loads(pickle.dumps(of_trigger))
     assert pickle.loads(pickle.dumps(state)) == state
     assert copy.is_ready(state, AFTER) == of_trigger.is_ready(state, AFTER)
@@ -253,10 +258,10 @@ def test_trigger_fires_before_the_window_end_only_if_may_fire_early(
         return
     of_trigger = create_machine(trigger)
     at = TriggerTime(ended=False, processing_time=time)
-    state = of_trigger.initial
+    state = of_trigger.initial_state
     for count in merged:
         state = of_trigger.merge_states(
-            [state, of_trigger.add_elements(of_trigger.initial, count, BEFORE)], at
+            [state, of_trigger.add_elements(of_trigger.initial_state, count, BEFORE)], at
         )
         state = of_trigger.add_elements(state, count, at)
         assert not of_trigger.is_ready(state, at)

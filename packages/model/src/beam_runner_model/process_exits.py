@@ -58,7 +58,7 @@ class ProcessExit:
         )
 
     @property
-    def is_kill(self) -> bool:
+    def was_killed(self) -> bool:
         """Whether SIGKILL ended the process. The out-of-memory killer sends this signal."""
         return self.code in (-_SIGKILL, 128 + _SIGKILL)
 

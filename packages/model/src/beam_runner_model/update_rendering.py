@@ -44,7 +44,7 @@ _CHANGES: dict[FindingReason, str] = {
 
 def render_update_report(report: UpdateReport) -> Iterator[str]:
     """Yields a line for each finding, refusals first: the verdict and the sentence."""
-    for finding in report.ordered:
+    for finding in report.ordered_findings:
         yield f"{finding.verdict.value}: {render_finding(finding)}"
 
 

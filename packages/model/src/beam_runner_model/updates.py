@@ -169,39 +169,44 @@ class UpdateReport:
     findings: tuple[Finding, ...] = ()
 
     @property
-    def kept(self) -> tuple[Finding, ...]:
+    def kept_findings(self) -> tuple[Finding, ...]:
         """Findings about data with which the new pipeline continues."""
         return self._select_findings(FindingVerdict.KEPT)
 
     @property
-    def new(self) -> tuple[Finding, ...]:
+    def new_findings(self) -> tuple[Finding, ...]:
         """Findings about parts that begin empty."""
         return self._select_findings(FindingVerdict.NEW)
 
     @property
-    def dropped(self) -> tuple[Finding, ...]:
+    def dropped_findings(self) -> tuple[Finding, ...]:
         """Findings about data that the update deletes."""
         return self._select_findings(FindingVerdict.DROPPED)
 
     @property
-    def refused(self) -> tuple[Finding, ...]:
+    def refused_findings(self) -> tuple[Finding, ...]:
         """Findings that prevent the update."""
         return self._select_findings(FindingVerdict.REFUSED)
 
     @property
-    def ordered(self) -> tuple[Finding, ...]:
+    def ordered_findings(self) -> tuple[Finding, ...]:
         """All findings, the refusals first, then drops, new parts and kept parts."""
-        return (*self.refused, *self.dropped, *self.new, *self.kept)
+        return (
+            *self.refused_findings,
+            *self.dropped_findings,
+            *self.new_findings,
+            *self.kept_findings,
+        )
 
     @property
     def is_refused(self) -> bool:
         """Whether some finding prevents the update."""
-        return bool(self.refused)
+        return bool(self.refused_findings)
 
     @property
-    def is_refused_for_good(self) -> bool:
+    def is_refused_permanently(self) -> bool:
         """Whether some finding prevents the update even if no elements wait."""
-        return any(not finding.passes for finding in self.refused)
+        return any(not finding.passes for finding in self.refused_findings)
 
     def _select_findings(self, verdict: FindingVerdict) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.verdict is verdict)

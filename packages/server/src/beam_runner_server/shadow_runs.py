@@ -212,7 +212,7 @@ def _capture_acceptable_state(
         if not refused:
             return contents
         contents.release_files()
-        is_final = any(one.is_refused_for_good for one in refused)
+        is_final = any(one.is_refused_permanently for one in refused)
         if is_final or time.monotonic() > deadline or request.withdrawn.wait(_RETRY_SECONDS):
             raise JobRejected(list_refusals(refused[0]), unsupported=False)
 

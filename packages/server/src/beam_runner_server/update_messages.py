@@ -12,7 +12,9 @@ _MOST = 10
 
 def make_message_lines(report: UpdateReport) -> list[MessageLine]:
     """Returns a message for each finding of an update report, refusals first."""
-    return [MessageLine(_get_importance(one), render_finding(one)) for one in report.ordered]
+    return [
+        MessageLine(_get_importance(one), render_finding(one)) for one in report.ordered_findings
+    ]
 
 
 def describe_refusal(job_id: str, answer: UpdateAnswer) -> str:
@@ -26,8 +28,8 @@ def describe_refusal(job_id: str, answer: UpdateAnswer) -> str:
 
 def list_refusals(report: UpdateReport) -> str:
     """Returns the first refusals of a report and the number of further refusals, in one line."""
-    reasons = [render_finding(finding) for finding in report.refused[:_MOST]]
-    more = len(report.refused) - _MOST
+    reasons = [render_finding(finding) for finding in report.refused_findings[:_MOST]]
+    more = len(report.refused_findings) - _MOST
     if more > 0:
         reasons.append(f"and {more} more refusals")
     return "; ".join(reasons)

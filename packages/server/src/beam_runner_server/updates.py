@@ -157,7 +157,7 @@ class JobUpdates:
                 running = self._launch(job, reporter, answer.ledger)
                 if running is not None:
                     handle.attach_job(running)
-            case UpdateOutcome.CHECKED if not answer.report.is_refused_for_good:
+            case UpdateOutcome.CHECKED if not answer.report.is_refused_permanently:
                 reporter.log(make_message_lines(answer.report))
                 reporter.state(JobState.DONE)
             case UpdateOutcome.CHECKED | UpdateOutcome.REFUSED:

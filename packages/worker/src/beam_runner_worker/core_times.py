@@ -15,7 +15,7 @@ class CoreTime:
     waited: float
 
     @property
-    def wanted(self) -> float:
+    def demanded_seconds(self) -> float:
         """CPU time in seconds that the threads would have used on an idle machine: the sum of CPU time and wait."""
         return self.ran + self.waited
 

@@ -97,7 +97,7 @@ class JobSwitch:
         update.on_report(self._report)
         if update.is_check:
             self._end_update(UpdateOutcome.CHECKED)
-        elif self._report.is_refused_for_good:
+        elif self._report.is_refused_permanently:
             self._end_update(UpdateOutcome.REFUSED)
         else:
             self._coordinator.hold_stages(list_holdable_stages(self._ledger.plan))

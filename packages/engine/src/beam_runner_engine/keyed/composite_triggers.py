@@ -54,7 +54,7 @@ class ParallelTriggerMachine:
     ) -> None:
         self._parts = tuple(parts)
         self._combine = combine
-        self.initial: State = tuple(part.initial for part in parts)
+        self.initial_state: State = tuple(part.initial_state for part in parts)
         self.depends_on_window_end = any(part.depends_on_window_end for part in parts)
 
     def add_elements(self, state: State, count: int, at: TriggerTime) -> State:
@@ -88,7 +88,7 @@ class ParallelTriggerMachine:
         stay finished if any subtrigger would stay finished.
         """
         stays = self._combine([part.reopen_trigger(at) is None for part in self._parts])
-        return None if stays else (self.initial,)
+        return None if stays else (self.initial_state,)
 
     def get_next_wake_up_time(self, state: State) -> Timestamp | None:
         return _find_earliest_wake_up_time(
@@ -103,7 +103,7 @@ class AfterEachMachine:
 
     def __init__(self, parts: Sequence[TriggerMachine]) -> None:
         self._parts = tuple(parts)
-        self.initial: State = (0, parts[0].initial)
+        self.initial_state: State = (0, parts[0].initial_state)
         self.depends_on_window_end = any(part.depends_on_window_end for part in parts)
 
     def add_elements(self, state: State, count: int, at: TriggerTime) -> State:
@@ -121,7 +121,7 @@ class AfterEachMachine:
             return (index, of_part), False
         if index + 1 == len(self._parts):
             return (index + 1, None), True
-        return (index + 1, self._parts[index + 1].initial), False
+        return (index + 1, self._parts[index + 1].initial_state), False
 
     def merge_states(self, states: Sequence[State], at: TriggerTime) -> State:
         """Merges the states of merged windows.
@@ -164,7 +164,7 @@ class RepeatedTriggerMachine:
 
     def __init__(self, part: TriggerMachine) -> None:
         self._part = part
-        self.initial: State = part.initial
+        self.initial_state: State = part.initial_state
         self.depends_on_window_end = part.depends_on_window_end
         self.add_elements = part.add_elements
         self.is_ready = part.is_ready
@@ -173,10 +173,10 @@ class RepeatedTriggerMachine:
 
     def fire_trigger(self, state: State, at: TriggerTime) -> tuple[State, bool]:
         state, done = self._part.fire_trigger(state, at)
-        return (self.initial if done else state), False
+        return (self.initial_state if done else state), False
 
     def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
-        return (self.initial,)
+        return (self.initial_state,)
 
 
 class EndOfWindowMachine:
@@ -200,10 +200,10 @@ class EndOfWindowMachine:
             else StatelessTriggerMachine(STATELESS_READINESS[Never])
         )
         self._late = RepeatedTriggerMachine(late) if late is not None else None
-        self.initial: State = (
+        self.initial_state: State = (
             False,
-            self._early.initial,
-            late.initial if late is not None else None,
+            self._early.initial_state,
+            late.initial_state if late is not None else None,
         )
 
     def add_elements(self, state: State, count: int, at: TriggerTime) -> State:
@@ -222,7 +222,7 @@ class EndOfWindowMachine:
         if fired and self._late is not None:
             return (True, early, self._late.fire_trigger(late, at)[0]), False
         if at.ended:
-            return (True, self._early.initial, late), self._late is None
+            return (True, self._early.initial_state, late), self._late is None
         return (False, self._early.fire_trigger(early, at)[0], late), False
 
     def merge_states(self, states: Sequence[State], at: TriggerTime) -> State:
@@ -232,11 +232,11 @@ class EndOfWindowMachine:
         early = self._early.merge_states([state[1] for state in states], at)
         late = None if self._late is None else self._late.merge_states([s[2] for s in states], at)
         if not at.ended:
-            return (False, early, self.initial[2])
+            return (False, early, self.initial_state[2])
         return (any(state[0] for state in states), early, late)
 
     def reopen_trigger(self, at: TriggerTime) -> tuple[State] | None:
-        return None if at.ended and self._late is None else (self.initial,)
+        return None if at.ended and self._late is None else (self.initial_state,)
 
     def get_next_wake_up_time(self, state: State) -> Timestamp | None:
         if state[0]:

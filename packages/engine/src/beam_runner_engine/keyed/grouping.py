@@ -72,7 +72,7 @@ class TriggeredGrouper:
         )
         self._always_closes = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
         self._late_data = 0
-        windows = WindowFactory(strategy, self._firing.machine.initial)
+        windows = WindowFactory(strategy, self._firing.machine.initial_state)
         tables = (self._cells, windows, self._merge_windows, self._release_window)
         merging = select_merger(strategy, merger)
 

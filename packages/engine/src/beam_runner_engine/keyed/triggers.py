@@ -3,7 +3,7 @@
 All machines implement the protocol `TriggerMachine`, and `composite_triggers` combines them. A
 `TriggerTime` holds everything that a trigger knows about time. The members of a machine:
 
-- `initial`: the state before the first element.
+- `initial_state`: the state before the first element.
 - `add_elements(state, count, at)`: returns the state after `count` more elements.
 - `is_ready(state, at)`: returns whether the trigger fires now.
 - `fire_trigger(state, at)`: returns the state after a firing, and whether the trigger is finished.
@@ -46,7 +46,7 @@ class TriggerMachine(Protocol):
     """State machine of a trigger. The module docstring describes the members."""
 
     @property
-    def initial(self) -> State: ...
+    def initial_state(self) -> State: ...
     @property
     def depends_on_window_end(self) -> bool: ...
     def add_elements(self, state: State, count: int, at: TriggerTime) -> State: ...
@@ -71,7 +71,7 @@ ready after the end.
 class StatelessTriggerMachine:
     """Machine of triggers without state that never finish, see `STATELESS_READINESS`."""
 
-    initial: State = None
+    initial_state: State = None
 
     def __init__(self, ready: tuple[bool, bool]) -> None:
         self._ready = ready
@@ -99,7 +99,7 @@ class StatelessTriggerMachine:
 class AfterCountMachine:
     """Machine of `AfterCount`. The state is the number of elements so far."""
 
-    initial: State = 0
+    initial_state: State = 0
     depends_on_window_end = False
 
     def __init__(self, count: int) -> None:
@@ -129,7 +129,7 @@ class AfterProcessingTimeMachine:
     before the first element.
     """
 
-    initial: State = None
+    initial_state: State = None
     depends_on_window_end = False
 
     def __init__(self, transforms: tuple[Delay | AlignTo, ...]) -> None:

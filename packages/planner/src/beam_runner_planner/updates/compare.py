@@ -69,8 +69,8 @@ def compare_plans(
     stages: list[Finding] = []
     states: dict[str, StateFindings] = {}
     for identity, view in plans.new.items():
-        if identity in plans.continued:
-            before = plans.continued[identity]
+        if identity in plans.continued_stages:
+            before = plans.continued_stages[identity]
             pair = StagePair(plans.old[before], view, plans.get_contents(before), consents)
             states[identity] = compare_states(pair)
             stages += _compare_stage_pair(plans, pair, states[identity])
@@ -130,7 +130,7 @@ def _list_selectable_names(plans: MatchedPlans) -> tuple[set[str], set[str]]:
     steps: set[str] = set()
     parts: set[str] = set()
     views = [(view.step, view) for view in (*plans.old.values(), *plans.new.values())]
-    views += [(plans.new[new].step, plans.old[old]) for new, old in plans.continued.items()]
+    views += [(plans.new[new].step, plans.old[old]) for new, old in plans.continued_stages.items()]
     for step, view in views:
         steps.update(view.steps)
         stateful = view.plan.stateful

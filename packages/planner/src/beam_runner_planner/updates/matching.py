@@ -43,19 +43,19 @@ class MatchedPlans:
         return self.contents.get(old, StageContents())
 
     @functools.cached_property
-    def continued(self) -> dict[str, str]:
+    def continued_stages(self) -> dict[str, str]:
         """The old stage that each new stage continues, by identity of the new stage."""
         return {new: old for old, new in self.stages.items()}
 
     @functools.cached_property
-    def ended(self) -> frozenset[str]:
+    def stages_without_input(self) -> frozenset[str]:
         """The new stages that get no more input, because the stage itself or all upstream stages
         are complete.
         """
         found: set[str] = set()
         for identity, view in self.new.items():
-            if identity in self.continued:
-                is_ended = self.get_contents(self.continued[identity]).complete
+            if identity in self.continued_stages:
+                is_ended = self.get_contents(self.continued_stages[identity]).complete
             else:
                 before = self.list_input_writers(view)
                 is_ended = bool(before) and found.issuperset(before)

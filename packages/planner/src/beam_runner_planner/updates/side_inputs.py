@@ -146,7 +146,7 @@ def _match_renamed_sources(
         for after in new:
             same = (reader, before.use.tag) == (after.use.transform_id, after.use.tag)
             writers = plans.writers.get(after.collection, ())
-            continued = any(writer in plans.continued for writer in writers)
+            continued = any(writer in plans.continued_stages for writer in writers)
             if same and continued and before.kind == after.kind and after.source not in translated:
                 old.remove(before)
                 new.remove(after)
@@ -209,11 +209,11 @@ def _compare_new_reader(
         after=after.source,
     )
     writers = plans.writers.get(after.collection, ())
-    if writers and plans.ended.issuperset(writers):
+    if writers and plans.stages_without_input.issuperset(writers):
         return attrs.evolve(
             finding, verdict=FindingVerdict.REFUSED, reason=FindingReason.INPUT_ENDED
         )
-    if any(writer in plans.continued for writer in writers):
+    if any(writer in plans.continued_stages for writer in writers):
         agreed = consents.may_drop_data((step,), part)
         verdict = FindingVerdict.NEW if agreed else FindingVerdict.REFUSED
         return attrs.evolve(

@@ -29,7 +29,7 @@ def describe_new_stage(plans: MatchedPlans, view: StageView, consents: Consents)
         return Finding(
             verdict, FindingReason.RAN_BEFORE, FindingSubject.SOURCE, step=view.step, agreed=agreed
         )
-    is_ended = view.identity in plans.ended
+    is_ended = view.identity in plans.stages_without_input
     reason = FindingReason.INPUT_ENDED if is_ended else FindingReason.ADDED
     return Finding(FindingVerdict.NEW, reason, get_finding_subject(view), step=view.step)
 
@@ -39,7 +39,7 @@ def find_input_after_end(plans: MatchedPlans, pair: StagePair) -> Iterator[Findi
     the new plan.
     """
     writers = plans.list_input_writers(pair.new)
-    if pair.contents.complete and not plans.ended.issuperset(writers):
+    if pair.contents.complete and not plans.stages_without_input.issuperset(writers):
         yield Finding(FindingVerdict.REFUSED, FindingReason.HAS_ENDED, step=pair.new.step)
 
 
@@ -81,7 +81,7 @@ def _suggest_step(plans: MatchedPlans, view: StageView) -> str:
     found = [
         other.step
         for identity, other in plans.new.items()
-        if identity not in plans.continued
+        if identity not in plans.continued_stages
         and other.step != view.step
         and _has_same_kind(view, other)
     ]

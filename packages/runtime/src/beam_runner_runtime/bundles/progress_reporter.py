@@ -49,7 +49,7 @@ class _SourceReports:
         """
         latest = int(1000 * TUNING.progress_seconds)
         told = read_thread_time(running.thread)
-        wanted = None if told is None else told.wanted
+        wanted = None if told is None else told.demanded_seconds
         reports = ReportTiming(TUNING.lingers_ms, latest, least)
         return cls(running, reports, wanted, running.elapsed / 1000)
 
@@ -149,7 +149,7 @@ def _is_busy(turn: _SourceReports) -> bool:
     if told is None or turn.wanted is None:
         return True
     since = turn.running.elapsed / 1000 - turn.seen
-    return told.wanted - turn.wanted > TUNING.source_busy_share * since
+    return told.demanded_seconds - turn.wanted > TUNING.source_busy_share * since
 
 
 def _has_output(progress: BundleProgressed) -> bool:

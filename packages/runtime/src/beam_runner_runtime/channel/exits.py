@@ -95,7 +95,7 @@ class ExitRecorder:
             return
         if code and folder:
             end = ProcessExit(code)
-            if end.is_kill:
+            if end.was_killed:
                 lacks = self._kills.has_recent_kill() or _is_near_limit(peak_bytes)
                 end = attrs.evolve(end, lacked_memory=lacks)
             _write_exit(Path(os.fsdecode(folder)), end)

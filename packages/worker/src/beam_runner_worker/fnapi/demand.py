@@ -25,7 +25,10 @@ class CpuDemand:
         The result is None for an interval below 0.1 s or above 3 s.
         """
         now, threads, before = time.monotonic(), read_thread_times(self._process), self._threads
-        wanted = sum(told.wanted - before.get(n, told).wanted for n, told in threads.items())
+        wanted = sum(
+            told.demanded_seconds - before.get(n, told).demanded_seconds
+            for n, told in threads.items()
+        )
         elapsed = now - self._since
         self._since, self._threads = now, threads
         if not threads or not _LEAST_SECONDS <= elapsed <= _MOST_SECONDS:

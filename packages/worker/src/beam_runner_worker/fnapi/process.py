@@ -48,7 +48,7 @@ class SeparateProcess:
         if code is None:
             return None
         end = ProcessExit(code)
-        if end.is_kill:
+        if end.was_killed:
             end = attrs.evolve(end, lacked_memory=self._kills.has_recent_kill())
         return f"its {self.description} {end.text}"
 
