@@ -263,7 +263,7 @@ def test_job_condition_counts_unprocessed_input_of_open_bundles(tmp_path: Path) 
     watch.look(1)
     (lane,) = rig.coordinator.lanes.list_busy_lanes()
     assert lane.link is not None
-    attempt = Attempt.of_bundle(order.bundle)
+    attempt = Attempt.from_bundle(order.bundle)
     found = []
     for now, fraction in ((2, 0.0), (3, 0.5)):
         rig.coordinator.handle_message(lane.link, BundleProgressed(attempt, fraction, 7, ()))
