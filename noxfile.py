@@ -281,7 +281,8 @@ def lanes(session: nox.Session) -> None:
     ensure_java(session)
     install_cell(session, OLDEST, *read_group("test"))
     selection = ("--without-loop", *make_pytest_arguments(session, "-k", "embedded"))
-    run_pytest(session, *ON_LANES, *SIDE_BY_SIDE, *selection)
+    # In one process, because each process starts a server and Spark.
+    run_pytest(session, *ON_LANES, *selection)
 
 
 @nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")

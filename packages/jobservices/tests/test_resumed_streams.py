@@ -23,8 +23,6 @@ from .fakes import LIMIT, pipeline_proto
 LONG = 300.0
 """Timeout in seconds for several server starts, each of which takes seconds on a busy machine."""
 
-NO_PAUSE = threading.Event().is_set
-
 
 def lost(code="UNAVAILABLE"):
     return JobApiError(code, "gone")
