@@ -39,7 +39,7 @@ def test_stream_whose_key_shards_grow_counts_each_number_once(tmp_path: Path) ->
         updated.update(Edit(inserted=1), set_shards(6 * count))
         updated.wait_for_numbers(1.5)
         # The old program has fewer key shards in its options, and continues with all of them.
-        assert roll_back(server) == 0
+        assert roll_back(server.address) == 0
         last = list_jobs(server)[-1].job_id
         updated.release_end()
         wait_for_state(server.address, last, JobState.DONE, 2 * RUNNING_SECONDS)
