@@ -72,10 +72,10 @@ os.environ.setdefault("UV_SYSTEM_CERTS", "true")
 # that need results of others come last.
 IN_CI = (
     *("lint", "layers", "api"),
-    *("plain", "validates_runner", "pipelines_part", "updates_part", "kills", "differential_part"),
-    *("streams_and_batches_part", "cluster", "doors", "types", "lanes", "clusters_part"),
-    *("second_runner", "browser", "outages_part", "tests", "go", "docs", "purity", "web"),
-    *("memory_part", "wordcount"),
+    *("plain", "validates_runner", "go", "pipelines_part", "updates_part", "kills"),
+    *("differential_part", "streams_and_batches_part", "cluster", "doors", "types", "lanes"),
+    *("clusters_part", "second_runner", "browser", "outages_part", "tests", "docs", "purity"),
+    *("web", "memory_part", "wordcount"),
     "capabilities",
 )
 # Sessions that don't need our wheels, so they can run while the wheels are built.
