@@ -4,8 +4,6 @@ buffer has a use.
 
 from __future__ import annotations
 
-import inspect
-import sys
 from typing import Any
 
 import apache_beam as beam
@@ -378,18 +376,6 @@ def test_restrictions_are_processed_at_head_of_stage(
         ]
         assert len(processing) == stage.splittable
         assert all(source in transform.inputs.values() for transform in processing)
-
-
-def test_pipelines_deeper_than_python_stack_are_planned() -> None:
-    samples.plan_of(samples.chain)  # imports modules, for which Python needs a deep stack
-    job = samples.job_of(samples.proto_of(lambda p: samples.chain(p, 80)))
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(len(inspect.stack(0)) + 120)
-    try:
-        plan = plan_job(job)
-    finally:
-        sys.setrecursionlimit(limit)
-    assert len(plan.stages) == 81
 
 
 @pytest.mark.parametrize(
