@@ -72,7 +72,10 @@ def test_start_from_a_wrong_savepoint_is_refused_in_one_sentence(tmp_path: Path)
             client.make_savepoint(job.job_id, url)
             with pytest.raises(JobApiError, match="isn't a supported data store"):
                 client.make_savepoint(job.job_id, "ftp://host/savepoint")
+            with pytest.raises(JobApiError, match="expected the absolute path of a folder"):
+                client.make_savepoint(job.job_id, "relative")
         for flags, text in (
+            (("--beam_spark_from_savepoint=relative",), "expected the absolute path of a folder"),
             ((f"--beam_spark_from_savepoint={tmp_path}/absent",), "has no complete savepoint"),
             ((f"--beam_spark_from_savepoint={url}", "--update"), "can't be used together"),
             (

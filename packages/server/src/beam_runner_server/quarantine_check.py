@@ -4,8 +4,6 @@ fail). The quarantine is the store for elements that always fail.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from beam_runner_driver.ledger.quarantine import QuarantineSettings
 from beam_runner_jobservices.errors import JobRejected
 from beam_runner_model.jobs import JobSpec
@@ -19,9 +17,9 @@ from beam_runner_runtime.quarantine_options import (
 )
 from beam_runner_storage.errors import StorageError
 from beam_runner_storage.stores.probe import probe_store
-from beam_runner_storage.stores.spec import StoreSpec, parse_user_store
 
 from beam_runner_server.option_checks import parse_options
+from beam_runner_server.store_urls import parse_store_url
 
 
 def make_quarantine_settings(job: JobSpec) -> QuarantineSettings | None:
@@ -35,7 +33,7 @@ def make_quarantine_settings(job: JobSpec) -> QuarantineSettings | None:
     options = parse_options(job, parse_quarantine_options)
     if options is None:
         return None
-    spec = _parse_url(options.url)
+    spec = parse_store_url(options.url, f"--{QUARANTINE.name}")
     if not job.resumed:
         try:
             probe_store(spec)
@@ -81,17 +79,3 @@ def check_quarantine(job: JobSpec, plan: JobPlan, attempts: int | None) -> None:
             f" {attempts}, or raise the limit of attempts",
             unsupported=False,
         )
-
-
-def _parse_url(url: str) -> StoreSpec:
-    try:
-        spec = parse_user_store(url)
-    except ValueError as error:
-        raise JobRejected(f"--{QUARANTINE.name}: {error}", unsupported=False) from error
-    if "://" not in url and not Path(url).is_absolute():
-        raise JobRejected(
-            f"--{QUARANTINE.name} is {url!r}; expected the absolute path of a folder on the server,"
-            " or a URL such as s3://BUCKET/PREFIX",
-            unsupported=False,
-        )
-    return spec

@@ -14,11 +14,12 @@ from beam_runner_jobservices.errors import JobRejected, NotReady
 from beam_runner_model.jobs import JobInfo
 from beam_runner_model.replays import ReplayProblem, ReplayReport, UnreplayedUnits
 from beam_runner_storage.errors import StorageError
-from beam_runner_storage.stores.spec import StoreSpec, parse_user_store
+from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
 from beam_runner_server.job_answers import wait_for_answer
 from beam_runner_server.started_jobs import StartedJob
+from beam_runner_server.store_urls import parse_store_url
 
 _ANSWER_SECONDS = 60.0
 _MOST_UNITS = 1000
@@ -44,8 +45,9 @@ def replay_quarantine(
     if started is None:
         raise NotReady(f"job {job.job_id} is {job.state.name}: a replay needs a running stream")
     running = started.running
+    spec = parse_store_url(url, "the URL of the quarantine")
     try:
-        return _replay_units(running, parse_user_store(url), expired=expired)
+        return _replay_units(running, spec, expired=expired)
     except (StorageError, NeighbourUnavailable, ValueError) as error:
         raise JobRejected(
             f"Can't replay {url} in job {job.job_id}: {error}", unsupported=False

@@ -36,6 +36,7 @@ from beam_runner_server.captures import capture_running_job
 from beam_runner_server.job_folders import JobFolders
 from beam_runner_server.job_plans import JobPlanner
 from beam_runner_server.started_jobs import StartedJob
+from beam_runner_server.store_urls import parse_store_url
 from beam_runner_server.update_messages import list_refusals, make_message_lines
 
 
@@ -67,6 +68,7 @@ class Savepoints:
             NotReady: the stream doesn't answer in time.
             JobRejected: the job has no state, isn't a stream, or the URL can't be used.
         """
+        parse_store_url(url, "the URL of the savepoint")
         files = self._folders.get_job_folder(self._store.find_lineage(job.job_id).owner)
         about = Savepoint(url, job.job_id, job.job_name, time.time())
         started = self._find_started(job.job_id)
@@ -94,6 +96,7 @@ class Savepoints:
         Raises:
             JobRejected: the savepoint can't be read, or the pipeline can't continue with it.
         """
+        parse_store_url(update.savepoint, f"--{SAVEPOINT.name}")
         planned = self._planner.plan_job(job)
         self._planner.check_tables(planned.plan)
         next_job = NextJob(planned.plan, planned.tuning, update.wishes, planned.options.key_shards)

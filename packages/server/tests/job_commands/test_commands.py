@@ -100,6 +100,9 @@ def test_describe_command_finds_job_by_id_part_of_id_and_unique_name(
         assert job.job_id in capsys.readouterr().out
     assert server.run("cancel", "twin") == 1
     assert "matches 2 jobs" in capsys.readouterr().err
+    assert server.run("cancel", server.ids()[-1]) == 0
+    assert server.run("describe", "twin") == 0
+    assert server.ids()[-2] in capsys.readouterr().out
     assert server.run("cancel", "aloen") == 1
     error = capsys.readouterr().err
     assert "did you mean alone?" in error

@@ -1,4 +1,4 @@
-"""Search for the job that a command-line argument names: by its id, a unique part of its id, or its unique name."""
+"""Search for the job that a command-line argument names: by its id, a unique part of its id, or its name."""
 
 from __future__ import annotations
 
@@ -24,21 +24,9 @@ def add_job_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def find_unfinished_job(client: JobClient, found: argparse.Namespace) -> JobInfo:
-    """Returns the job that the command line names. If the name matches several jobs, returns the
-    unfinished job.
-
-    Raises:
-        CommandFailed: no job matches, or several unfinished jobs match.
-        JobApiError: the server doesn't respond, or refuses.
-    """
-    running = [one for one in client.jobs() if not one.state.is_terminal]
-    matching = [one for one in running if one.job_name == found.job]
-    return matching[0] if len(matching) == 1 else find_job(client, found)
-
-
 def find_job(client: JobClient, found: argparse.Namespace) -> JobInfo:
-    """Returns the job that the command line names.
+    """Returns the job that the command line names. If several jobs have the name, returns the
+    unfinished job, because each update of a stream leaves an ended job with the name.
 
     Raises:
         CommandFailed: no job matches, or several jobs match.
@@ -49,11 +37,11 @@ def find_job(client: JobClient, found: argparse.Namespace) -> JobInfo:
     by_id = {one.job_id: one for one in jobs}
     if text in by_id:
         return by_id[text]
-    matching = [one for one in jobs if one.job_name == text] or [
-        one for one in jobs if text and text in one.job_id
-    ]
-    if len(matching) == 1:
-        return matching[0]
+    named = [one for one in jobs if one.job_name == text]
+    matching = named or [one for one in jobs if text and text in one.job_id]
+    unfinished = [one for one in named if not one.state.is_terminal]
+    if len(matching) == 1 or len(unfinished) == 1:
+        return (unfinished or matching)[0]
     if matching:
         shown = ", ".join(f"{one.job_id} ({one.state.name})" for one in matching[:_MOST_SHOWN])
         more = len(matching) - _MOST_SHOWN

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from beam_runner_server.job_commands.connecting import CommandFailed, print_json, print_lines
-from beam_runner_server.job_commands.naming import find_unfinished_job
+from beam_runner_server.job_commands.naming import find_job
 
 if TYPE_CHECKING:
     from beam_runner_jobservices.client import JobClient
@@ -77,7 +77,7 @@ def roll_back(client: JobClient, found: argparse.Namespace) -> int:
     """Begins a rollback, waits for the outcome of the rollback, and prints the report. Returns the
     exit code.
     """
-    job = find_unfinished_job(client, found)
+    job = find_job(client, found)
     request = _read_request(found)
     new = client.roll_back(job.job_id, request)
     state = _wait_for_outcome(client, new)

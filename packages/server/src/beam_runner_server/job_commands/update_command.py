@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from beam_runner_server.job_commands.connecting import Command, print_json, print_lines
-from beam_runner_server.job_commands.naming import add_job_argument, find_unfinished_job
+from beam_runner_server.job_commands.naming import add_job_argument, find_job
 from beam_runner_server.job_commands.rolling_back import (
     add_rollback_flags,
     check_flags,
@@ -30,7 +30,7 @@ def _run_command(client: JobClient, found: argparse.Namespace) -> int:
     check_flags(found)
     if found.back:
         return roll_back(client, found)
-    succession = client.get_succession(find_unfinished_job(client, found).job_id)
+    succession = client.get_succession(find_job(client, found).job_id)
     if found.json:
         print_json(attrs.asdict(succession))
     else:
