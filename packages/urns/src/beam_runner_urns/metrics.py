@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Metrics.
+# URNs of metrics that SDKs report to the runner.
 USER_SUM_INT64 = "beam:metric:user:sum_int64:v1"
 USER_SUM_DOUBLE = "beam:metric:user:sum_double:v1"
 USER_DISTRIBUTION_INT64 = "beam:metric:user:distribution_int64:v1"

@@ -163,14 +163,15 @@ class JobView:
 
     def row(self, key: str, opened: frozenset[str] = frozenset()) -> StepRow:
         """Returns the row of a step in the table of steps."""
-        figures = self.figures.steps.get(key, StepFigures())
+        waiting_bytes, waiting_elements = self.waiting.get(key, (None, None))
         return StepRow(
             self.tree.steps[key],
             self.states.get(key, StepState.IDLE),
-            figures,
+            self.figures.steps.get(key, StepFigures()),
             self.snapshot.rate(count_output_elements(key)),
             self.stages_by_step.get(key),
-            *self.waiting.get(key, (None, None)),
+            waiting_bytes,
+            waiting_elements,
             open=key in opened,
         )
 
