@@ -12,7 +12,7 @@ from beam_runner_jobservices.figures.step_tree import StepTree
 from beam_runner_jobservices.figures.texts import MAX_TIMESTAMP
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.failures import FailedBundle
-from beam_runner_model.jobs import Importance, JobInfo, JobMetrics, JobState, MetricCell
+from beam_runner_model.jobs import Importance, JobInfo, JobMetrics, JobState, MetricCell, StateEvent
 from beam_runner_model.observation import BundlePlace, Execution, StackFrame, ThreadStack
 from beam_runner_model.rendering import render_record
 from beam_runner_model.waits import Wait, WaitKind
@@ -333,3 +333,33 @@ def test_running_code_page_links_to_spark_web_pages(web: TestClient, job: Any) -
     job.runs = Execution(interface="javascript:alert(1)")
     assert eventually(lambda: "spark:4040" not in web.get(address).text)
     assert "javascript:" not in web.get(address).text
+
+
+@pytest.mark.parametrize(
+    ("where", "urn", "opened", "text"),
+    [
+        (BundlePlace.PROCESS, "beam:env:docker:v1", 1, "Count has 1 bundle"),
+        (BundlePlace.HARNESS, "beam:env:external:v1", 9, "one process of the SDK"),
+        (BundlePlace.PROCESS, "beam:env:docker:v1", 9, None),
+    ],
+)
+def test_idle_slots_are_explained(
+    where: BundlePlace, urn: str, opened: int, text: str | None
+) -> None:
+    pipeline = word_count()
+    pipeline.components.environments["python"].urn = urn
+    tree = StepTree(describe_pipeline(pipeline.SerializeToString()))
+    figures = compute_figures(JobMetrics((stage("s", "Count", "open_bundles", opened),)), tree)
+    runs = Execution((bundle(7, 12.0, 0.0, where),), slots=12, busy_slots=1)
+    began = (StateEvent(JobState.RUNNING, 1_000.0),)
+    job = JobInfo("words", "words", JobState.RUNNING)
+    snapshot = JobSnapshot(
+        job, tree, began, (), figures, (MetricSample(1_060.0, figures),), 1_060.0, runs
+    )
+    found = [
+        one.text for one in find_causes(JobFacts(snapshot, (), {})) if one.kind == "idle_slots"
+    ]
+    assert len(found) == (text is not None)
+    assert all(one.startswith(f"Only 1 slot works of 12: {text}") for one in found)
+    busy = attrs.evolve(snapshot, execution=attrs.evolve(runs, busy_slots=7))
+    assert not any(one.kind == "idle_slots" for one in find_causes(JobFacts(busy, (), {})))

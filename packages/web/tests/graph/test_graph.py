@@ -5,7 +5,7 @@ from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_web.graph.graph import choose_open_composites, make_view
+from beam_runner_web.graph.graph import choose_open_composites, limit_view, make_view
 
 from ..conftest import add_step, word_count
 
@@ -57,3 +57,19 @@ def test_graph_view_has_each_step_once_and_edges_only_between_closed_steps(
     assert len(set(found.visible)) == len(found.visible)
     closed = set(found.visible) - found.opened
     assert all({edge.source, edge.target} <= closed for edge in found.edges)
+
+
+def test_limited_graph_has_nearest_steps_in_both_directions() -> None:
+    pipeline = word_count()
+    for number in range(300):
+        add_step(
+            pipeline, f"s{number}", f"S{number}", {"in": f"p{number}"}, {"out": f"p{number + 1}"}
+        )
+        pipeline.components.transforms["root"].subtransforms.append(f"s{number}")
+    view = make_view(StepTree(describe_pipeline(pipeline.SerializeToString())), ())
+    assert view.too_large
+    found = limit_view(view, "s150")
+    assert not found.too_large
+    numbers = [int(key[1:]) for key in found.visible]
+    assert numbers == list(range(130, 170)) or numbers == list(range(131, 171))
+    assert len(found.edges) == len(numbers) - 1

@@ -81,6 +81,6 @@ def test_timeline_on_overview_page_of_stream_shows_latest_stage(
         )
         page = web.get(f"/jobs/{job.id}").text
         assert ("The stage furthest behind" in page) == streaming
-        assert (f'href="/jobs/{job.id}/stages#t3">Count</a>' in page) == streaming
+        assert (f'href="/jobs/{job.id}/stages#stage-s">Count</a>' in page) == streaming
         chosen = web.get(f"/jobs/{job.id}?step=t4").text
         assert ("watermark behind: <b>" in chosen) == streaming

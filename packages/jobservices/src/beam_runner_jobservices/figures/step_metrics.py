@@ -93,8 +93,10 @@ class StageFigures:
 
     @property
     def anchor(self) -> str:
-        """The anchor of the stage on the page of stages."""
-        return self.steps[0] if self.steps else self.id
+        """The anchor of the stage on the page of stages. Several stages can run one step, so a step is
+        no anchor.
+        """
+        return f"stage-{self.id}"
 
 
 @attrs.frozen

@@ -45,6 +45,7 @@ class CauseKind(enum.StrEnum):
     STANDING_BUNDLE = "standing_bundle"
     LONG_BUNDLE = "long_bundle"
     SMALL_BUNDLES = "small_bundles"
+    IDLE_SLOTS = "idle_slots"
     BACKLOG = "backlog"
     LATE = "late"
     DROPPED = "dropped"

@@ -1,4 +1,4 @@
-"""Sentences about idle sources, and about bundles with too few elements."""
+"""Sentences about idle sources and slots, and about bundles with too few elements."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from beam_runner_jobservices.figures.step_metrics import StageFigures
 from beam_runner_jobservices.figures.texts import format_count, format_duration, format_percentage
 from beam_runner_model.jobs import JobState
+from beam_runner_model.observation import BundlePlace
 
-from beam_runner_web.watch.stalled_stacks import is_bundle_stalled
+from beam_runner_web.watch.stalled_stacks import OLD_SECONDS, is_bundle_stalled
 
 from .facts import Cause, CauseKind, CauseSeverity, JobFacts
 
@@ -17,6 +18,8 @@ _MANY_BUNDLES = 200
 _FEW_ELEMENTS = 5.0
 _MOST = 0.5
 _BUSY_SHARE = 0.3
+_IDLE_SLOTS_SECONDS = 30.0
+_EXTERNAL = "beam:env:external:v1"
 
 
 def _find_idle_sources(facts: JobFacts) -> Iterator[Cause]:
@@ -70,6 +73,38 @@ def _find_small_bundles(facts: JobFacts) -> Iterator[Cause]:
         yield Cause(CauseKind.SMALL_BUNDLES, CauseSeverity.WARN, text, card, step)
 
 
+def _find_idle_slots(facts: JobFacts) -> Iterator[Cause]:
+    """Yields the sentence about a batch job that leaves at least half of its slots idle, because it has
+    too few bundles or because one interpreter runs all user code.
+    """
+    snapshot, execution = facts.snapshot, facts.snapshot.execution
+    if execution is None or snapshot.streaming or snapshot.state is not JobState.RUNNING:
+        return
+    busy, slots = execution.busy_slots, execution.slots
+    old = [one for one in execution.bundles if one.seconds >= OLD_SECONDS]
+    if not old or 2 * busy > slots or (snapshot.seconds or 0) < _IDLE_SLOTS_SECONDS:
+        return
+    stage = next((one for one in snapshot.figures.stages if one.id == old[0].stage), None)
+    if stage is None:
+        return
+    work = "1 slot works" if busy == 1 else f"{format_count(busy)} slots work"
+    text = f"Only {work} of {format_count(slots)}"
+    environments = snapshot.tree.pipeline.environments.values()
+    is_external = any(one.urn == _EXTERNAL for one in environments)
+    bundles = stage.open_bundles or 0
+    if bundles <= busy:
+        count = "1 bundle" if bundles == 1 else f"{format_count(bundles)} bundles"
+        text += f": {facts.get_stage_label(stage)} has {count}, and no other step can run"
+        more = "A Reshuffle before the step makes more bundles; after a grouping, more keys do"
+    elif is_external and old[0].where is BundlePlace.HARNESS:
+        text += ": one process of the SDK runs all user code"
+        more = "With LOOPBACK, user code shares one Python interpreter; other environments don't"
+    else:
+        return
+    card, step = facts.make_card_link(stage), facts.find_main_step(stage)
+    yield Cause(CauseKind.IDLE_SLOTS, CauseSeverity.NOTE, text, card, step, more)
+
+
 def _count_input_elements(facts: JobFacts, stage: StageFigures) -> int:
     """Returns the number of input elements of a stage. Uses the maximum over its steps, because a
     source step has few input elements.
@@ -87,4 +122,5 @@ def _sum_wall_time(facts: JobFacts, stage: StageFigures) -> int:
 SHAPE_RULES: tuple[Callable[[JobFacts], Iterator[Cause]], ...] = (
     _find_idle_sources,
     _find_small_bundles,
+    _find_idle_slots,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
 
 import attrs
@@ -10,6 +10,8 @@ from beam_runner_jobservices.figures.step_tree import StepTree
 
 _FULL_VIEW = 25
 _MOST_NODES = 200
+_MOST_AROUND = 40
+"""Number of steps in the part of a view that has too many steps."""
 
 
 @attrs.frozen
@@ -76,6 +78,24 @@ def make_view(tree: StepTree, opened: Iterable[str]) -> GraphView:
             really.add(key)
             pending += reversed(tree.steps[key].children)
     return GraphView(frozenset(really), tuple(seen), _find_edges(tree, frozenset(seen) - really))
+
+
+def limit_view(view: GraphView, focus: str) -> GraphView:
+    """Returns the part of a view around a step: the nearest steps in both directions, without open
+    composites.
+    """
+    neighbours: dict[str, list[str]] = defaultdict(list)
+    for edge in view.edges:
+        neighbours[edge.source].append(edge.target)
+        neighbours[edge.target].append(edge.source)
+    seen, pending = {focus: None}, deque([focus])
+    while pending and len(seen) < _MOST_AROUND:
+        for key in neighbours[pending.popleft()]:
+            if key not in seen and len(seen) < _MOST_AROUND:
+                seen[key] = None
+                pending.append(key)
+    edges = tuple(one for one in view.edges if one.source in seen and one.target in seen)
+    return GraphView(frozenset(), tuple(key for key in view.visible if key in seen), edges)
 
 
 def _find_edges(tree: StepTree, closed: frozenset[str]) -> tuple[GraphEdge, ...]:

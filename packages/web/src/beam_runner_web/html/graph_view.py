@@ -17,7 +17,7 @@ from beam_runner_jobservices.figures.texts import (
 
 from beam_runner_web.causes.facts import CauseSeverity
 from beam_runner_web.graph.drawing import EdgePath, StepPosition, StepShape, lay_out_graph
-from beam_runner_web.graph.graph import GraphEdge, GraphView
+from beam_runner_web.graph.graph import GraphEdge, GraphView, limit_view
 from beam_runner_web.watch.states import StepState
 
 from .job_view import JobView, StepRow
@@ -52,18 +52,30 @@ class EdgeLabel:
 
 @attrs.frozen
 class GraphPicture:
-    """Drawn graph: boxes of steps (each composite before its parts), and edges between steps."""
+    """Drawn graph: boxes of steps (each composite before its parts), and edges between steps.
+
+    If the graph has too many steps, only the part around the step `around` is drawn.
+    """
 
     nodes: tuple[StepBox, ...]
     flows: tuple[EdgeLabel, ...]
     width: float
     height: float
+    around: str = ""
 
 
-def draw_graph(job: JobView, seen: GraphView) -> GraphPicture | None:
-    """Returns the picture of the visible steps; None if no step is visible, or too many steps to be readable."""
-    if seen.too_large or not seen.visible:
+def draw_graph(job: JobView, seen: GraphView, step: str = "") -> GraphPicture | None:
+    """Returns the picture of the visible steps; None if no step is visible.
+
+    If too many steps are visible, draws the part around `step`, or around the step that failed, has a
+    problem, or takes the most time.
+    """
+    if not seen.visible:
         return None
+    around = ""
+    if seen.too_large:
+        around = _find_focus(job, seen, step)
+        seen = limit_view(seen, around)
     rows = [job.row(key, seen.opened) for key in seen.visible]
     lines = [() if row.open else _format_metric_lines(job, row) for row in rows]
     alarms = _find_warnings_by_step(job, seen)
@@ -81,7 +93,27 @@ def draw_graph(job: JobView, seen: GraphView) -> GraphPicture | None:
     flows = tuple(
         _make_edge_label(job, *found) for found in zip(seen.edges, drawn.lines, strict=True)
     )
-    return GraphPicture(nodes, flows, drawn.width, drawn.height)
+    name = job.tree.steps[around].name if around else ""
+    return GraphPicture(nodes, flows, drawn.width, drawn.height, name)
+
+
+def _find_focus(job: JobView, seen: GraphView, step: str) -> str:
+    """Returns the visible, closed step that a reader looks for first."""
+    closed = set(seen.visible) - seen.opened
+    wanted = (
+        step,
+        *job.failed_steps,
+        *(cause.step for cause in job.causes),
+        *(row.step.id for row in job.slowest),
+    )
+    around = (
+        one
+        for key in wanted
+        if key in job.tree.steps
+        for one in (key, *job.tree.list_ancestors(key))
+    )
+    first = next(one for one in seen.visible if one in closed)
+    return next((one for one in around if one in closed), first)
 
 
 def _find_open_parent(row: StepRow, seen: GraphView) -> str:

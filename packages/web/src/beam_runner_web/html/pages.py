@@ -58,7 +58,7 @@ def _make_overview_values(job: JobView, query: QueryParams) -> Values:
         "first": first,
         "total": len(rows),
         "step_length": _ROWS,
-        "graph": draw_graph(job, seen),
+        "graph": draw_graph(job, seen, step),
         "linked": True,
     }
 

@@ -17,6 +17,7 @@ from .threads import WorkerThread
 STILL_SECONDS = 5.0
 OLD_SECONDS = 10.0
 _PAUSE_SECONDS = 10.0
+_FIRST_SECONDS = 2.0
 
 
 def is_bundle_stalled(bundle: ObservedBundle) -> bool:
@@ -49,10 +50,14 @@ class StalledStacks:
         if execution is None or not any(map(is_bundle_stalled, execution.bundles)):
             self._threads = ()
         elif time.monotonic() - self._asked >= _PAUSE_SECONDS and self._asking.acquire(False):
-            self._asked = time.monotonic()
-            threading.Thread(
+            is_first, self._asked = self._asked == float("-inf"), time.monotonic()
+            asking = threading.Thread(
                 target=self._request_stacks, name="beam-web-stacks", daemon=True
-            ).start()
+            )
+            asking.start()
+            if is_first:
+                # A script that asks once needs the line of code in its only answer.
+                asking.join(_FIRST_SECONDS)
         return self._threads
 
     def _request_stacks(self) -> None:
