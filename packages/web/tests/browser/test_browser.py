@@ -318,7 +318,7 @@ def test_keyboard_focus_reaches_step_panel_and_returns(server: Server, open_page
     page = open_page("/")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # skips to the content
-    for _ in range(12):
+    for _ in range(20):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.textContent") == "words":
             break

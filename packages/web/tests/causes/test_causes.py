@@ -339,7 +339,7 @@ def test_running_code_page_links_to_spark_web_pages(web: TestClient, job: Any) -
     ("where", "urn", "opened", "text"),
     [
         (BundlePlace.PROCESS, "beam:env:docker:v1", 1, "Count has 1 bundle"),
-        (BundlePlace.HARNESS, "beam:env:external:v1", 9, "one process of the SDK"),
+        (BundlePlace.HARNESS, "beam:env:external:v1", 1, "one process of the SDK"),
         (BundlePlace.PROCESS, "beam:env:docker:v1", 9, None),
     ],
 )
@@ -349,8 +349,9 @@ def test_idle_slots_are_explained(
     pipeline = word_count()
     pipeline.components.environments["python"].urn = urn
     tree = StepTree(describe_pipeline(pipeline.SerializeToString()))
-    figures = compute_figures(JobMetrics((stage("s", "Count", "open_bundles", opened),)), tree)
-    runs = Execution((bundle(7, 12.0, 0.0, where),), slots=12, busy_slots=1)
+    given = (stage("s", "Count", "open_bundles", opened), stage("s", "Count", "began", 1_030_000))
+    figures = compute_figures(JobMetrics(given), tree)
+    runs = Execution((bundle(7, 2.0, 0.0, where),), slots=12, busy_slots=1)
     began = (StateEvent(JobState.RUNNING, 1_000.0),)
     job = JobInfo("words", "words", JobState.RUNNING)
     snapshot = JobSnapshot(

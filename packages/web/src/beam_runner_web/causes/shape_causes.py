@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from beam_runner_jobservices.figures.step_metrics import StageFigures
@@ -9,7 +10,7 @@ from beam_runner_jobservices.figures.texts import format_count, format_duration,
 from beam_runner_model.jobs import JobState
 from beam_runner_model.observation import BundlePlace
 
-from beam_runner_web.watch.stalled_stacks import OLD_SECONDS, is_bundle_stalled
+from beam_runner_web.watch.stalled_stacks import is_bundle_stalled
 
 from .facts import Cause, CauseKind, CauseSeverity, JobFacts
 
@@ -18,7 +19,7 @@ _MANY_BUNDLES = 200
 _FEW_ELEMENTS = 5.0
 _MOST = 0.5
 _BUSY_SHARE = 0.3
-_IDLE_SLOTS_SECONDS = 30.0
+_IDLE_SLOTS_SECONDS = 20.0
 _EXTERNAL = "beam:env:external:v1"
 
 
@@ -81,24 +82,24 @@ def _find_idle_slots(facts: JobFacts) -> Iterator[Cause]:
     if execution is None or snapshot.streaming or snapshot.state is not JobState.RUNNING:
         return
     busy, slots = execution.busy_slots, execution.slots
-    old = [one for one in execution.bundles if one.seconds >= OLD_SECONDS]
-    if not old or 2 * busy > slots or (snapshot.seconds or 0) < _IDLE_SLOTS_SECONDS:
+    if not execution.bundles or 2 * busy > slots:
         return
-    stage = next((one for one in snapshot.figures.stages if one.id == old[0].stage), None)
-    if stage is None:
+    oldest = execution.bundles[0]
+    stage = next((one for one in snapshot.figures.stages if one.id == oldest.stage), None)
+    if stage is None or snapshot.taken - (stage.began or math.inf) / 1000 < _IDLE_SLOTS_SECONDS:
         return
     work = "1 slot works" if busy == 1 else f"{format_count(busy)} slots work"
     text = f"Only {work} of {format_count(slots)}"
     environments = snapshot.tree.pipeline.environments.values()
     is_external = any(one.urn == _EXTERNAL for one in environments)
     bundles = stage.open_bundles or 0
-    if bundles <= busy:
+    if is_external and oldest.where is BundlePlace.HARNESS:
+        text += ": one process of the SDK runs all user code"
+        more = "With LOOPBACK, user code shares one Python interpreter; other environments don't"
+    elif bundles <= busy:
         count = "1 bundle" if bundles == 1 else f"{format_count(bundles)} bundles"
         text += f": {facts.get_stage_label(stage)} has {count}, and no other step can run"
         more = "A Reshuffle before the step makes more bundles; after a grouping, more keys do"
-    elif is_external and old[0].where is BundlePlace.HARNESS:
-        text += ": one process of the SDK runs all user code"
-        more = "With LOOPBACK, user code shares one Python interpreter; other environments don't"
     else:
         return
     card, step = facts.make_card_link(stage), facts.find_main_step(stage)

@@ -1,0 +1,56 @@
+"""Tests of stages and large graphs on the pages of a job."""
+
+from __future__ import annotations
+
+import re
+
+from beam_runner_model.jobs import JobMetrics
+from starlette.testclient import TestClient
+
+from ..conftest import Server, add_step, stage, wall, word_count
+
+
+def test_pages_count_waiting_elements_of_open_bundles(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    job.given = JobMetrics(
+        (
+            stage("s", "Count", "backlog_bytes", 0),
+            stage("s", "Count", "pending_bytes", 1_200_000),
+            stage("s", "Count", "pending_elements", 88_000),
+            stage("s", "Count", "open_bundles", 88),
+        )
+    )
+    assert "1.2 MB in 88.0 k elements" in web.get(f"/jobs/{job.id}/stages").text
+    page = web.get(f"/jobs/{job.id}?step=t3").text
+    assert "<dt>Waiting</dt><dd>1.2 MB in 88.0 k elements</dd>" in page
+    assert "88.0 k waiting</text>" in page
+
+
+def test_overview_page_of_pipeline_with_many_flat_steps_draws_part(
+    server: Server, web: TestClient
+) -> None:
+    pipeline = word_count()
+    for number in range(300):
+        ends = {"in": f"p{number}"}, {"out": f"p{number + 1}"}
+        add_step(pipeline, f"s{number}", f"Step{number:03}", *ends)
+        pipeline.components.transforms["root"].subtransforms.append(f"s{number}")
+    job = server.submit(pipeline)
+    job.given = JobMetrics((wall("Step200", 50),))
+    page = web.get(f"/jobs/{job.id}").text
+    assert "This is the part around Step200;" in page
+    assert 'id="node-s200"' in page and 'id="node-s0"' not in page
+    chosen = web.get(f"/jobs/{job.id}?step=s7").text
+    assert "This is the part around Step007;" in chosen and 'id="node-s0"' in chosen
+    assert "The part of the graph around Step200" in web.get(f"/jobs/{job.id}/report.html").text
+
+
+def test_stages_page_has_unique_ids_for_stages_of_one_step(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    names = ("Read/Lines/Split", "Read/Lines/Process")
+    job.given = JobMetrics(
+        tuple(stage(f"s{n}", name, "open_bundles", 1) for n, name in enumerate(names))
+    )
+    page = web.get(f"/jobs/{job.id}/stages").text
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert {"stage-s0", "stage-s1"} < set(ids)
+    assert len(ids) == len(set(ids))
