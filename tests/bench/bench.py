@@ -20,6 +20,7 @@ import attrs
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import row_workloads  # noqa: F401 - registers its workloads
 from pages import WITHOUT, targets_of_pages, wall_ratios
 from pages import WORKLOADS as OF_PAGES
 from targets import Failed, Outcome, Target, all_targets

@@ -59,13 +59,14 @@ def run(name: str, elements: int, flags: tuple[str, ...], folder: str) -> Outcom
         Failed: it did not end well, or with the wrong result.
     """
     import keyed_counts
+    import row_workloads
     import workloads
     from apache_beam import Pipeline
     from apache_beam.internal.cloudpickle import cloudpickle
     from apache_beam.options.pipeline_options import PipelineOptions
 
     # Workers that are not forked from here cannot import the workloads, and need not.
-    for module in (workloads, keyed_counts):
+    for module in (workloads, row_workloads, keyed_counts):
         cloudpickle.register_pickle_by_value(module)
     # The exception reports a failure once.
     logging.getLogger().setLevel(logging.CRITICAL)
