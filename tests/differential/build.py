@@ -82,6 +82,7 @@ KINDS: dict[str, Kind] = {
     "by_fields": Kind(rows.by_fields, rows.random_by_fields),
     "select": Kind(rows.select, rows.random_select, weight=1),
     "frame": Kind(rows.frame, rows.random_frame, weight=1),
+    "row_batches": Kind(rows.row_batches, rows.random_row_batches, weight=1),
     "named": Kind(utilities.named, utilities.random_named),
     "reified": Kind(utilities.reified, utilities.random_reified),
     "pattern": Kind(utilities.pattern, utilities.random_pattern, weight=1),

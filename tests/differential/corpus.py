@@ -217,6 +217,12 @@ def _transforms_of_beam(add: Add) -> None:
         add("select", numbers, way=way)
     for way in ("sums", "filter", "column"):
         add("frame", numbers, way=way)
+    for by in ("field", "fields", "function", "tuple"):
+        add("by_fields", numbers, by=by, **{"as": "means"})
+    for way in ("tables", "frames", "chain", "beside"):
+        add("row_batches", numbers, way=way)
+    for way in ("to elements", "to batches"):
+        add("batch", numbers, way=way)
 
 
 def _spec(part: Callable[[Add], None]) -> Spec:

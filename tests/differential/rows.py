@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, Optional
 
 import apache_beam as beam
+import attrs
+import numpy
+import pyarrow as pa
 from apache_beam.transforms import combiners
 from apache_beam.typehints.row_type import RowTypeConstraint
 from elements import Point
-from typed import Collection
+from typed import Collection, digits
 from values import Kind, digest
 
 
@@ -77,9 +80,93 @@ def frame(one: Collection, *, way: str) -> Collection:
     else:
         made["x"] = made.x + made.y
         told = to_pcollection(made, label=f"{one.label}/Back")
-    from attrs import evolve
+    return attrs.evolve(rows, pc=told, kind="mixed").map("Fields", _numbers_of, "str")
 
-    return evolve(rows, pc=told, kind="mixed").map("Fields", _numbers_of, "str")
+
+def random_row_batches(rng: random.Random) -> dict[str, Any]:
+    return {"way": rng.choice(["tables", "frames", "chain", "beside"])}
+
+
+def row_batches(one: Collection, *, way: str) -> Collection:
+    """Makes an Arrow table or a data frame of each element; the next steps read its rows."""
+    make: beam.DoFn = NumbersToFrames() if way == "frames" else NumbersToTables()
+    rows = digits(one, 50).apply("Batches", beam.ParDo(make), "mixed")
+    if way in ("chain", "beside"):
+        doubled = rows.apply("Double", beam.ParDo(DoubledTables()), "mixed")
+        if way == "chain":
+            return doubled.map("Fields", _fields_of, "str")
+        both = (rows.pc, doubled.pc) | f"{one.label}/Both" >> beam.Flatten()
+        rows = attrs.evolve(rows, pc=both)
+    chosen = rows.apply("Select", beam.Select("label", size=_number_or_zero), "mixed")
+    return chosen.map("Fields", _fields_of, "str")
+
+
+# Beam's schemas don't know unions with None.
+_MEASURED = RowTypeConstraint.from_fields(
+    [
+        ("number", Optional[numpy.int64]),  # noqa: UP045
+        ("label", Optional[str]),  # noqa: UP045
+        ("share", Optional[float]),  # noqa: UP045
+    ]
+)
+
+
+class NumbersToTables(beam.DoFn):
+    """Numbers become Arrow tables of three rows, in two chunks."""
+
+    def get_input_batch_type(self, input_element_type: Any) -> Any:
+        return None
+
+    def get_output_batch_type(self, input_element_type: Any) -> Any:
+        return pa.Table
+
+    def infer_output_type(self, input_element_type: Any) -> Any:
+        return _MEASURED
+
+    @beam.DoFn.yields_batches
+    def process(self, number: int) -> Any:
+        first = pa.table(_columns([number, None], ["a", None], [number / 2, None]))
+        yield pa.concat_tables([first, pa.table(_columns([-number], [""], [float("nan")]))])
+
+
+class NumbersToFrames(NumbersToTables):
+    """Numbers become data frames of three rows."""
+
+    def get_output_batch_type(self, input_element_type: Any) -> Any:
+        import pandas
+
+        return pandas.DataFrame
+
+    @beam.DoFn.yields_batches
+    def process(self, number: int) -> Any:
+        import pandas
+
+        columns = _columns([number, None, -number], ["a", None, ""], [number / 2, None, 0.0])
+        yield pandas.DataFrame(columns).astype({"number": "Int64", "label": "string"})
+
+
+class DoubledTables(beam.DoFn):
+    """Arrow tables with their rows twice."""
+
+    def get_input_batch_type(self, input_element_type: Any) -> Any:
+        return pa.Table
+
+    def get_output_batch_type(self, input_element_type: Any) -> Any:
+        return pa.Table
+
+    def infer_output_type(self, input_element_type: Any) -> Any:
+        return _MEASURED
+
+    def process_batch(self, batch: Any) -> Any:
+        yield pa.concat_tables([batch, batch])
+
+
+def _columns(numbers: list[Any], labels: list[Any], shares: list[Any]) -> dict[str, Any]:
+    return {"number": numbers, "label": labels, "share": shares}
+
+
+def _number_or_zero(row: Any) -> int:
+    return int(row.number or 0)
 
 
 def _rows(one: Collection) -> Collection:
