@@ -61,7 +61,7 @@ _PIPELINES = (
     *("tables", "sections"),
 )
 CHECKS = {
-    "wordcount": ("tests/versions/test_wordcount.py",),
+    "wordcount": ("tests/versions",),
     "state, timers, streams": (
         *("tests/pipelines/test_state.py", "tests/pipelines/test_streams.py", "-k", "embedded"),
     ),

@@ -21,6 +21,7 @@ from apache_beam.transforms.window import BoundedWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_runner_embedded.runs import MOST_VALUES, ElementRunOutputMixin, add_step_name
+from beam_runner_embedded.tuple_combines import make_tuple_adder
 
 TABLE_BYTES = 256 << 20
 """The default memory limit of a combine's table, in bytes."""
@@ -58,6 +59,7 @@ class MemoryBoundedCombine(ElementRunOutputMixin, operations.PGBKCVOperation):
         self._most_keys = _MOST_KEYS_OF_SMALL if _has_small_accumulators(fn) else _MOST_KEYS
         is_callable = isinstance(fn, core.CallableWrapperCombineFn)
         self._add_run = self._add_pairs_in_bulk if is_callable else self._add_pairs
+        self._add_tuples = make_tuple_adder(fn)
         self._keys = 0
         self._tables: dict[BoundedWindow, Table] = {}
         self._times: dict[BoundedWindow, dict[Any, Any]] = {}
@@ -106,6 +108,9 @@ class MemoryBoundedCombine(ElementRunOutputMixin, operations.PGBKCVOperation):
         return tables
 
     def _add_pairs(self, table: Table, pairs: list[Any]) -> None:
+        if self._add_tuples is not None:
+            self._add_tuples(table, pairs, self._create_key_entry)
+            return
         get, add = table.get, self.combine_fn_add_input
         for pair in pairs:
             key, value = pair

@@ -21,6 +21,10 @@ from beam_runner_embedded.inspections import cache_inspections
 _one_at_a_time = threading.RLock()
 
 
+Receivers = dict[str | None, operations.ConsumerSet]
+"""Receivers of the outputs of a DoFn, by tag; the key None also stands for the main output."""
+
+
 @attrs.frozen
 class DoFnRunnerArguments:
     """Arguments with which Beam created a ``DoFnRunner``, the object that runs a DoFn.
@@ -44,13 +48,19 @@ class DoFnRunnerArguments:
     kwargs: dict[str, Any]
     side_inputs: list[Any]
     windowing: core.Windowing
-    receivers: dict[str | None, operations.ConsumerSet]
+    receivers: Receivers
     user_state: userstate.UserStateContext | None
 
 
 @contextmanager
-def record_created_runners() -> Iterator[list[DoFnRunnerArguments]]:
-    """Records the arguments of each ``DoFnRunner`` that Beam creates while this context is active."""
+def record_created_runners(
+    replace_receivers: Callable[[Receivers], None] | None = None,
+) -> Iterator[list[DoFnRunnerArguments]]:
+    """Records the arguments of each ``DoFnRunner`` that Beam creates while this context is active.
+
+    Args:
+        replace_receivers: function that replaces receivers of a DoFn before Beam uses them.
+    """
     made: list[DoFnRunnerArguments] = []
 
     def create_and_record_runner(
@@ -64,6 +74,8 @@ def record_created_runners() -> Iterator[list[DoFnRunnerArguments]]:
         **others: Any,
     ) -> common.DoFnRunner:
         given = (args, kwargs, side_inputs, windowing)
+        if replace_receivers is not None:
+            replace_receivers(tagged_receivers)
         with cache_inspections():
             runner = usual(fn, *given, tagged_receivers=tagged_receivers, **others)
             names, defaults = core.get_function_arguments(fn, "process")

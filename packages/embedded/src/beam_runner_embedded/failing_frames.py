@@ -151,6 +151,7 @@ SHOWS: Mapping[str, Callable[[Locals, InnerFrames], str]] = {
     "_ElementTarget.process_run": _describe_value,
     "AssignWindows._process_by_element": _describe_value,
     "MemoryBoundedCombine._add_pairs": _describe_pair,
+    "add_tuples": _describe_pair,
     "MemoryBoundedCombine._add_pairs_in_bulk": _describe_pair,
     "MemoryBoundedCombine._combine_waiting_values": _describe_current_key,
     "MemoryBoundedCombine._compact_accumulator": _describe_current_key,

@@ -13,12 +13,18 @@ from itertools import islice
 from typing import Any
 
 from apache_beam import pvalue
+from apache_beam.runners.common import BatchingPreference
 from apache_beam.runners.worker import operations
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils import windowed_value
-from apache_beam.utils.windowed_value import WindowedValue
+from apache_beam.utils.windowed_value import WindowedBatch, WindowedValue
 
-from beam_runner_embedded.dofn_runners import DoFnRunnerArguments, record_created_runners
+from beam_runner_embedded.batch_runs import BatchUnpacker, RunBatcher
+from beam_runner_embedded.dofn_runners import (
+    DoFnRunnerArguments,
+    Receivers,
+    record_created_runners,
+)
 from beam_runner_embedded.plain_dofns import (
     PlainDoFn,
     ProcessMethod,
@@ -29,6 +35,7 @@ from beam_runner_embedded.runs import (
     MOST_VALUES,
     ElementRunCollector,
     ElementRunConsumer,
+    ElementRunOutput,
     RunLengthController,
     add_step_name,
     create_run_output,
@@ -44,7 +51,8 @@ class RunParDo(operations.DoOperation):
     elements that differ only in their values.
 
     Single elements are collected into runs. The last elements of a bundle are processed when the
-    bundle ends.
+    bundle ends. Runs become batches if the DoFn accepts only batches, and batches of results become
+    runs if all consumers accept elements.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -54,6 +62,7 @@ class RunParDo(operations.DoOperation):
         self._plain: PlainDoFn | None = None
         self._given: ProcessMethod | None = None
         self._output: ElementRunConsumer | None = None
+        self._batcher: RunBatcher | None = None
         self._output_pace = RunLengthController()
         self._since = 0.0
         self._is_checked = False
@@ -68,9 +77,17 @@ class RunParDo(operations.DoOperation):
 
     def setup(self, data_sampler: Any = None) -> None:
         """Sets up the DoFn, and decides whether the operation can process runs of elements."""
-        with record_created_runners() as made:
+        if data_sampler is not None:
             super().setup(data_sampler)
-        self._plain = self._convert_to_plain_do_fn(made[0]) if data_sampler is None else None
+            return
+        with record_created_runners(self._unpack_batches) as made:
+            super().setup()
+        if self.get_batching_preference().requires_batches:
+            self._batcher = RunBatcher(self.get_input_batch_converter(), self.process_batch)
+            self.takes_runs = True
+            self.process = self._collect_single
+            return
+        self._plain = self._convert_to_plain_do_fn(made[0])
         if self._plain is None:
             return
         self.takes_runs = True
@@ -80,10 +97,21 @@ class RunParDo(operations.DoOperation):
             readers = self._readers.get(self.receivers.index(main), [])
         self._output = create_run_output(main, readers)
 
+    def get_batching_preference(self) -> BatchingPreference:
+        """Returns whether Beam may pass elements and batches to this operation.
+
+        An operation that makes its own batches accepts both.
+        """
+        if self._batcher is None:
+            return super().get_batching_preference()
+        return BatchingPreference.DO_NOT_CARE
+
     def start(self) -> None:
         """Prepares the operation for a new bundle."""
         self._collector.reset()
         self._is_wide = True
+        if self._batcher is not None:
+            self._batcher.reset()
         if self._given is not None:
             self._given.clear_side_inputs()
         super().start()
@@ -92,12 +120,47 @@ class RunParDo(operations.DoOperation):
         """Processes the remaining elements and finishes the bundle."""
         self._collector.flush_elements()
         self._output_pace.release_values()
+        if self._batcher is not None:
+            self._collect_batches(self._batcher.flush_batches)
         super().finish()
 
     def process_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Processes a run: elements that differ only in their values."""
+        if self._batcher is not None:
+            self._collect_batches(self._batcher.process_run, like, values)
+            return
         self._collector.flush_elements()
         self._process_values(like, values)
+
+    def process_batch(self, windowed_batch: WindowedBatch) -> None:
+        """Processes a batch with Beam's code. The metrics of user code belong to this step."""
+        with self.scoped_process_state:
+            super().process_batch(windowed_batch)
+
+    def _collect_single(self, element: WindowedValue) -> None:
+        assert self._batcher is not None
+        self._collect_batches(self._batcher.process_run, element, [element.value])
+
+    def _collect_batches(self, collect: Callable[..., None], *args: Any) -> None:
+        try:
+            collect(*args)
+        except BaseException as error:
+            raise add_step_name(error, self)  # noqa: B904 - its context is what Beam looks at, too
+
+    def _unpack_batches(self, receivers: Receivers) -> None:
+        """Replaces the receivers of batches whose consumers accept only elements."""
+        converter = self.get_output_batch_converter()
+        if converter is None:
+            return
+        for tag, receiver in receivers.items():
+            readers = self._readers.get(self.receivers.index(receiver), [])
+            if not readers or any(
+                each.get_input_batch_converter() == converter for each in readers
+            ):
+                continue
+            output = create_run_output(receiver, readers)
+            if isinstance(output, ElementRunOutput):
+                receivers[tag] = BatchUnpacker(receiver, converter, output)
 
     def _convert_to_plain_do_fn(self, made: DoFnRunnerArguments) -> PlainDoFn | None:
         """Returns the DoFn as a plain function; None if its ``process`` needs more than values and side inputs."""

@@ -20,6 +20,7 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 from beam_runner_embedded.assign_windows import WindowAssigner, create_window_assigner
 from beam_runner_embedded.beam_versions import CHECKS_RESULTS, create_output_handler
 from beam_runner_embedded.dofn_runners import DoFnRunnerArguments
+from beam_runner_embedded.row_code import make_row_mapper
 from beam_runner_embedded.runs import copy_to_windows
 
 _EVERYWHERE = GlobalWindow()
@@ -83,6 +84,7 @@ class ProcessMethod:
         self._call = call
         self._mapped = _find_mapped_function(call)
         self.maps = self._mapped is not None
+        self._map_rows = None if self._mapped is None else make_row_mapper(self._mapped)
         self._args = args
         self._kwargs = kwargs
         self._side_inputs = side_inputs
@@ -123,6 +125,8 @@ class ProcessMethod:
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[Any], Any]:
         call = self._call
+        if self._map_rows is not None and not args and not kwargs:
+            return self._map_rows
         if self._mapped is not None:
             return _make_mapper(self._mapped, args, kwargs)
         if not args and not kwargs:

@@ -260,10 +260,14 @@ def create_run_output(
 ) -> ElementRunConsumer:
     """Returns the output through which an operation emits many elements in one call.
 
-    If a consumer is a batched DoFn, or the PCollection has type checks, the elements pass through
-    Beam's code one by one.
+    If a consumer accepts batches or elements, or the PCollection has type checks, the elements pass
+    through Beam's code one by one.
     """
-    batched = any(consumer.get_batching_preference().supports_batches for consumer in consumers)
+    batched = any(
+        consumer.get_batching_preference().supports_batches
+        and not getattr(consumer, "takes_runs", False)
+        for consumer in consumers
+    )
     if batched or receiver.opcounter.output_type_constraints:
         return _ElementOutput(receiver)
     return ElementRunOutput(receiver, consumers)
