@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from beam_runner_jobservices.client import JobClient
 from beam_runner_model.jobs import JobState
-from beam_runner_model.updates import Reason
+from beam_runner_model.updates import FindingReason
 from beam_runner_server.job_server import RunnerServer
 from jobs import Job, Pipelines
 from sunk_streams import KEYS, SunkStream, build, create_sink
@@ -98,7 +98,7 @@ def test_update_to_a_sink_with_writers_is_refused_and_leaves_the_stream_unchange
     job = submit(pipelines, create_sink(stream, "files"), "--update")
     assert job.wait() is JobState.FAILED
     with JobClient(server.address) as client:
-        refused = client.get_succession(job.job_id).report.refused
-    assert Reason.INPUT_ENDED in {finding.reason for finding in refused}
+        refused = client.get_succession(job.job_id).report.refused_findings
+    assert FindingReason.INPUT_ENDED in {finding.reason for finding in refused}
     assert old.state() is JobState.RUNNING
     end(stream, old)
