@@ -28,6 +28,8 @@ def make_delta_sink(folder: Path) -> DeltaSink:
 
 
 def read_delta(folder: Path) -> list[tuple[int, int]]:
+    if not DeltaTable.is_deltatable(str(folder)):  # before the first commit
+        return []
     return list_numbers(DeltaTable(str(folder)).to_pyarrow_table())
 
 

@@ -15,17 +15,19 @@ from jobs import Pipelines
 from lives import lives
 from sinks_under_test import SINKS
 from streams_into_sinks import build_stream
+from tables_under_test import TABLES
 from waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 _MORE = 200
+_TESTED = {**SINKS, **TABLES}
 
 
-@pytest.mark.parametrize("name", SINKS)
+@pytest.mark.parametrize("name", _TESTED)
 def test_job_started_with_an_old_copy_of_its_state_fails_and_keeps_the_state(
     name: str, temporary: Path, tmp_path: Path
 ) -> None:
-    tested = SINKS[name]
+    tested = _TESTED[name]
     outside, state, copy = tmp_path / "outside", tmp_path / "state", tmp_path / "copy"
     outside.mkdir()
     sink = tested.make(outside)
