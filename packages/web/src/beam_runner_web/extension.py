@@ -39,7 +39,7 @@ class WebExtension:
         return bool(found.serve_http)
 
     def start(self, door: LocalAccess) -> str:
-        """Starts to serve the web pages. Returns the address of the pages.
+        """Starts to serve the web pages, which the first request loads. Returns the address of the pages.
 
         If the job server requires credentials, the pages require a token: the token in
         `--web-token-file`, the token of the job server, or the token of one of its users.
@@ -47,8 +47,7 @@ class WebExtension:
         Raises:
             WebError: the pages can't be served.
         """
-        # Import the server here, because the import loads Beam, which takes seconds, and the flags
-        # must be available before.
+        # Import here, because the import loads gRPC, and the flags must be available before.
         from beam_runner_jobservices.channels import Credentials
 
         from .server import WebError, WebServer

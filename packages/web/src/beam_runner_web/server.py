@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import errno
+import logging
+import selectors
 import socket
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import uvicorn
 from beam_runner_model.readiness import Readiness
 
-from .app import create_app
 from .settings import DEFAULT_PORT, LOOPBACK, WebSettings
 
-_START_SECONDS = 20.0
+if TYPE_CHECKING:
+    import uvicorn
+
 _STOP_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
 
 
 class WebError(RuntimeError):
@@ -22,7 +27,8 @@ class WebError(RuntimeError):
 
 
 class WebServer:
-    """HTTP server of the web interface. The constructor opens the port.
+    """HTTP server of the web interface. The constructor opens the port. The first request loads the
+    pages.
 
     Args:
         settings: see `WebSettings`.
@@ -55,47 +61,66 @@ class WebServer:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         self.url = f"http://{host}:{port}{settings.root_path}/"
         """The address of the list of jobs."""
-        config = uvicorn.Config(
-            create_app(settings, check_readiness=check_readiness),
-            log_config=None,
-            access_log=False,
-            root_path=settings.root_path,
-            # Don't wait for open event streams at the shutdown, because they never end.
-            timeout_graceful_shutdown=1,
-            server_header=False,
-        )
-        self._server = uvicorn.Server(config)
+        self._settings = settings
+        self._check_readiness = check_readiness
+        self._server: uvicorn.Server | None = None
+        self._stopping = threading.Event()
+        self._woken, self._waking = socket.socketpair()
         self._thread: threading.Thread | None = None
 
     def run(self) -> None:
         """Serves until a signal stops the server."""
-        self._server.run([self._socket])
+        self._load_pages().run([self._socket])
 
     def start(self) -> None:
-        """Serves in a separate thread, and returns once the server accepts requests.
-
-        Raises:
-            WebError: the server doesn't start.
-        """
-        self._thread = threading.Thread(
-            target=self._server.run, args=([self._socket],), name="beam-web", daemon=True
-        )
+        """Serves in a separate thread. Until the thread has loaded the pages, requests wait."""
+        self._thread = threading.Thread(target=self._serve, name="beam-web", daemon=True)
         self._thread.start()
-        waiting = threading.Event()
-        for _ in range(int(_START_SECONDS / 0.02)):
-            if self._server.started:
-                return
-            if not self._thread.is_alive():
-                break
-            waiting.wait(0.02)
-        raise WebError("Can't serve the web pages; the log has the reason")
 
     def stop(self) -> None:
         """Stops serving; may be called more than once."""
-        self._server.should_exit = True
+        self._stopping.set()
+        self._waking.close()
+        if self._server is not None:
+            self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(_STOP_SECONDS)
+        self._woken.close()
         self._socket.close()
+
+    def _serve(self) -> None:
+        try:
+            self._wait_for_request()
+            if not self._stopping.is_set():
+                self._server = self._load_pages()
+            if self._server is not None and not self._stopping.is_set():
+                self._server.run([self._socket])
+        except Exception:
+            log.exception("Can't serve the web pages at %s", self.url)
+
+    def _wait_for_request(self) -> None:
+        """Waits for the first request, or for a call of `stop`."""
+        with selectors.DefaultSelector() as selector:
+            for one in (self._socket, self._woken):
+                selector.register(one, selectors.EVENT_READ)
+            selector.select()
+
+    def _load_pages(self) -> uvicorn.Server:
+        """Imports and creates the pages, which takes 0.5 s of CPU time."""
+        import uvicorn
+
+        from .app import create_app
+
+        config = uvicorn.Config(
+            create_app(self._settings, check_readiness=self._check_readiness),
+            log_config=None,
+            access_log=False,
+            root_path=self._settings.root_path,
+            # Don't wait for open event streams at the shutdown, because they never end.
+            timeout_graceful_shutdown=1,
+            server_header=False,
+        )
+        return uvicorn.Server(config)
 
 
 def _open_listening_socket(host: str, port: int | None) -> socket.socket:
