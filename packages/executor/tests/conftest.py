@@ -29,10 +29,11 @@ WITHOUT_SESSION = frozenset(
             "first_tasks",
             "fork_server",
             "java",
+            "java_start",
             "java_wheel",
             "health_check",
         ),
-        *("session", "settings", "spark_jobs"),
+        *("session", "settings", "spark_home", "spark_jobs"),
     )
 )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,6 +62,16 @@ def test_server_start_with_artifacts_folder_that_cannot_be_created_is_reported(
 ) -> None:
     reason = "Can't use /dev/null/artifacts as artifacts folder: Not a directory"
     assert refusal("--artifacts-dir=/dev/null/artifacts") == reason
+
+
+@pytest.mark.timeout(120)
+def test_server_start_with_port_file_that_cannot_be_written_is_reported() -> None:
+    flags = ("--job-port=0", "--log-level=warning", "--port-file=/dev/null/port")
+    command = [sys.executable, "-m", "beam_runner_server.cli", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1
+    (sentence,) = done.stderr.splitlines()
+    assert "Can't write --port-file /dev/null/port: [Errno 20] Not a directory" in sentence
 
 
 @pytest.mark.parametrize("flags", [(), ("--allow-remote",)])

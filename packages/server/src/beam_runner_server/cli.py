@@ -73,7 +73,11 @@ def _run_server(settings: ServerSettings, name: str) -> int:
         return say.write_failure(str(error))
     server.serve()
     if settings.port_file is not None:
-        _write_atomically(settings.port_file, server.address)
+        try:
+            _write_atomically(settings.port_file, server.address)
+        except OSError as error:
+            server.stop()
+            return say.write_failure(f"Can't write --port-file {settings.port_file}: {error}")
     failure = _start_server(server, signals)
     if failure is None and not signals.received.is_set():
         told = extensions.start_extensions(settings.extensions, server.door)
@@ -177,13 +181,13 @@ def _create_server(
 def _create_bound_server(
     settings: ServerSettings, say: _ProgressWriter, stopping: threading.Event
 ) -> RunnerServer | None:
+    settings.platform.create_fork_server()
     with logs.suppress_import_warnings():
         from beam_runner_jobservices.errors import UnguardedAddress
 
         from beam_runner_server.job_server import RunnerServer
         from beam_runner_server.standby import wait_until_needed
 
-    settings.platform.create_fork_server()
     try:
         if settings.standby:
             assert settings.state_dir is not None
