@@ -29,6 +29,7 @@ WITHOUT_SESSION = frozenset(
             "first_tasks",
             "fork_server",
             "java",
+            "java_errors",
             "java_start",
             "java_wheel",
             "health_check",

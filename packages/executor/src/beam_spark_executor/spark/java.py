@@ -21,6 +21,7 @@ from beam_runner_model.threads import start_helper_thread
 from beam_runner_runtime.processes.reaper import kill_processes
 
 from beam_spark_executor.spark.fork_server import SERVER_VARIABLE
+from beam_spark_executor.spark.java_errors import find_start_error, is_stack_frame
 from beam_spark_executor.spark.java_wheel import find_java_of_wheel
 from beam_spark_executor.spark.settings import SparkUnavailable
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
@@ -188,8 +189,7 @@ class JavaProcess:
 
     def _exit_reason(self) -> str:
         time.sleep(0.2)  # wait for the last lines in the pipe
-        telling = [line for line in self._last_lines if re.search(r"(?i)error|exception", line)]
-        return (telling or [*self._last_lines, f"exit code {self.process.returncode}"])[0]
+        return find_start_error(list(self._last_lines)) or f"exit code {self.process.returncode}"
 
     def _forward_log(self) -> None:
         level = logging.INFO
@@ -199,7 +199,8 @@ class JavaProcess:
                 text = line.rstrip("\n")
                 if not text or _NOISE.match(text):
                     continue
-                self._last_lines.append(text)
+                if not is_stack_frame(text):
+                    self._last_lines.append(text)
                 word, _, rest = text.partition(" ")
                 if word in _LEVELS:
                     level, text = _LEVELS[word], rest
