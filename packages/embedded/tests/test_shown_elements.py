@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from apache_beam.io.textio import ReadFromText
 
 from beam_runner_embedded.shown_elements import format_element
 
@@ -37,3 +38,9 @@ def test_element_text_is_short_and_on_one_line(element: Any) -> None:
     text = format_element(element)
     assert 0 < len(text) <= 400
     assert "\n" not in text
+
+
+def test_source_is_shown_with_its_file_pattern() -> None:
+    text = format_element(ReadFromText("/data/a*.txt", validate=False)._source)
+    assert text.startswith("_TextSource(")
+    assert "file_pattern='/data/a*.txt'" in text

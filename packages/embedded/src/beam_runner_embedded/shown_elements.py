@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
+from apache_beam.transforms.display import DisplayData, HasDisplayData
 from beam_runner_model.texts import truncate_text
 
 _MOST_CHARACTERS = 300
@@ -32,3 +33,19 @@ class _ElementRepr(reprlib.Repr):
     def repr_bytes(self, element: bytes, level: int) -> str:
         more = "..." if len(element) > _MOST_BYTES else ""
         return f"{element[:_MOST_BYTES]!r}{more}"
+
+    def repr_instance(self, element: Any, level: int) -> str:
+        kind: Any = type(element)
+        if isinstance(element, HasDisplayData) and kind.__repr__ is object.__repr__:
+            return _format_display_data(element)
+        return super().repr_instance(element, level)
+
+
+def _format_display_data(element: HasDisplayData) -> str:
+    """Returns the class of an object with its display data, such as the file pattern of a source.
+
+    The ``repr`` of Beam's sources has only their class and an address in memory.
+    """
+    items = DisplayData.create_from(element).items
+    values = [f"{item.key}={item.value!r}" for item in items]
+    return f"{type(element).__name__}({', '.join(values)})"

@@ -60,3 +60,11 @@ def test_verbose_error_text_has_all_frames() -> None:
 def test_one_line_error_text_is_on_line_of_job_state() -> None:
     text = format_failure("job-1", "FAILED", "no worker", is_verbose=False)
     assert text == "Pipeline job-1 failed in state FAILED: no worker"
+
+
+def test_long_error_text_is_shortened_unless_verbose() -> None:
+    text = f"ValueError: {'x' * 100_000} [while running 'Step']"
+    short = format_failure("job-1", "FAILED", text, is_verbose=False)
+    assert len(short) < 5000
+    assert short.endswith("xxx [while running 'Step']")
+    assert text in format_failure("job-1", "FAILED", text, is_verbose=True)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import apache_beam as beam
+import grpc
 import pytest
 from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
@@ -107,3 +109,16 @@ def test_submitted_options_have_the_requested_variables_of_the_program(
 
     assert list(sent["beam:option:beam_spark_env:v1"]) == ["MINE=1", "OTHER=3"]
     assert "NOT_REQUESTED" not in str(sent)
+
+
+def test_refused_pipeline_is_reported_without_frames_of_grpc() -> None:
+    class Refusal(grpc.RpcError):
+        def details(self) -> str:
+            return "job a was rejected: the reason"
+
+    service = Mock(**{"DescribePipelineOptions.return_value.options": []})
+    service.Prepare.side_effect = Refusal()
+    submission = Submission(service, PipelineOptions([]), own_server=False)
+    with pytest.raises(RuntimeError, match="^job a was rejected: the reason$") as told:
+        submission.submit(beam.Pipeline().to_runner_api())
+    assert "Refusal" not in "".join(traceback.format_exception(told.value))

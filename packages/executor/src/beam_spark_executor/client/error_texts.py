@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 _ELEMENT = "The element: "
+_HALF_LINE = 2000
+"""Number of characters to show of each end of a line. An exception can have all its data as text."""
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+, in ')
 _INTERNAL = re.compile(r"(^|/)(beam_runner_\w+|beam_spark_\w+|apache_beam/runners)/")
@@ -41,13 +43,21 @@ def _drop_internal_frames(lines: Sequence[str]) -> Iterator[str]:
             yield line
 
 
+def _shorten_lines(text: str) -> str:
+    """Removes the middle of long lines. The end of the last line names the step and the element."""
+    return "\n".join(
+        f"{line[:_HALF_LINE]} ... {line[-_HALF_LINE:]}" if len(line) > 2 * _HALF_LINE else line
+        for line in text.split("\n")
+    )
+
+
 def format_failure(job_id: str, state: str, text: str, *, is_verbose: bool) -> str:
     """Returns the text of the exception for a failed job.
 
     Args:
         text: the last error of the job.
-        is_verbose: whether to keep the frames of the runner.
+        is_verbose: whether to keep the frames of the runner and the middle of long lines.
     """
-    shown = text if is_verbose else shorten_failure(text)
+    shown = text if is_verbose else _shorten_lines(shorten_failure(text))
     separator = "\n" if shown.startswith((_TRACEBACK, " ")) else " "
     return f"Pipeline {job_id} failed in state {state}:{separator}{shown}"

@@ -29,6 +29,7 @@ from beam_spark_executor.client.following import JobAddress
 from beam_spark_executor.client.interrupts import describe_interrupt
 from beam_spark_executor.client.main_classes import pickle_main_classes
 from beam_spark_executor.client.options import BeamSparkOptions
+from beam_spark_executor.client.pipeline_checks import check_producers
 from beam_spark_executor.client.progress import JobProgress
 from beam_spark_executor.client.recording import is_stream_recording
 from beam_spark_executor.client.result import BeamSparkResult
@@ -94,7 +95,9 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         Raises:
             RuntimeError: the server refuses the pipeline or doesn't start, or an interactive
                 pipeline fails; the text says why.
+            ValueError: a transform reads a PCollection of another pipeline.
         """
+        check_producers(pipeline)
         ours = options.view_as(BeamSparkOptions)
         progress = JobProgress(make_display(ProgressMode(ours.beam_spark_progress), sys.stderr))
         with progress.show_phase("starting the job server"):

@@ -44,7 +44,7 @@ class Submission(JobServiceHandle):
         try:
             return super().submit(proto_pipeline)
         except grpc.RpcError as error:
-            raise RuntimeError(error.details()) from error
+            raise RuntimeError(error.details()) from None
 
     def run(self, preparation_id: str) -> Any:
         """Runs the prepared job, and returns its id. Returns empty streams of states and messages,
