@@ -62,5 +62,8 @@ def test_job_started_with_an_old_copy_of_its_state_fails_and_keeps_the_state(
         assert (state / "jobs" / job.job_id).is_dir()
         found = tested.read(outside)
     assert Counter(found) == before
-    check_numbers(found)
+    assert set(before.values()) == {1}
+    if name in SINKS:
+        # Bundles of a table's writers run side by side, so a kill leaves gaps that a later commit fills.
+        check_numbers(found)
     print(f"OLD COPY {json.dumps({'sink': name, 'elements': len(found)})}")
