@@ -14,7 +14,7 @@ import attrs
 
 
 class StartDecision(enum.Enum):
-    """Verdict on a starting harness. With all values except ``MAY_COME``, the harness is given up."""
+    """Decision about a starting harness. With all values except ``MAY_COME``, the runner stops waiting."""
 
     MAY_COME = "the harness can still connect"
     STOOD_STILL = "the processes of the harness exist, but were inactive for the limit"
