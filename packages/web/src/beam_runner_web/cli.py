@@ -50,10 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WebError as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
+    text = f"{PROGRAM} shows the jobs of {settings.job_endpoint} at {server.url}"
     # After its shutdown, uvicorn raises the signal of Ctrl-C again.
     with suppress(KeyboardInterrupt):
-        print(f"{PROGRAM} shows the jobs of {settings.job_endpoint} at {server.url}", flush=True)
-        server.run()
+        server.run(lambda: print(text, flush=True))
     return 0
 
 

@@ -17,6 +17,7 @@ from .settings import DEFAULT_PORT, LOOPBACK, WebSettings
 if TYPE_CHECKING:
     import uvicorn
 
+_LOOK_SECONDS = 0.01
 _STOP_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
@@ -68,9 +69,26 @@ class WebServer:
         self._woken, self._waking = socket.socketpair()
         self._thread: threading.Thread | None = None
 
-    def run(self) -> None:
-        """Serves until a signal stops the server."""
-        self._load_pages().run([self._socket])
+    def run(self, announce: Callable[[], None]) -> None:
+        """Serves until a signal stops the server.
+
+        Args:
+            announce: called when the server handles signals and answers requests.
+        """
+        import asyncio
+
+        asyncio.run(self._serve_and_announce(announce))
+
+    async def _serve_and_announce(self, announce: Callable[[], None]) -> None:
+        import asyncio
+
+        server = self._load_pages()
+        serving = asyncio.create_task(server.serve([self._socket]))
+        while not (server.started or serving.done()):
+            await asyncio.sleep(_LOOK_SECONDS)
+        if not serving.done():
+            announce()
+        await serving
 
     def start(self) -> None:
         """Serves in a separate thread. Until the thread has loaded the pages, requests wait."""
