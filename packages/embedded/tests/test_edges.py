@@ -210,7 +210,7 @@ def test_chunks_have_earliest_event_time(data: Any) -> None:
     assert all(chunk.min_timestamp is None for chunk in write(coder, OutputKind.ELEMENTS, given_))
 
 
-def test_elements_after_window_end_hold_watermark_until_window_end() -> None:
+def test_elements_with_timestamps_after_window_end_hold_watermark_until_window_end() -> None:
     coder = coders.WindowedValueCoder(ANY, INTERVAL)
     two = (window.IntervalWindow(0, 10), window.IntervalWindow(5, 15))
     given_ = [windowed_value.create(None, 20_000_000, windows) for windows in (two[1:], two[::-1])]

@@ -99,7 +99,7 @@ def test_report_is_equal_if_something_was_compared_without_a_difference(
 
 
 @pytest.mark.parametrize("outcome", StepOutcome)
-def test_every_outcome_is_rendered_with_the_step(outcome: StepOutcome) -> None:
+def test_text_of_every_shadow_run_outcome_names_the_step(outcome: StepOutcome) -> None:
     step = StepComparison(outcome, "Write", "Store", 1, 2, MAX_TIMESTAMP, MAX_TIMESTAMP)
     (line,) = render_shadow_report(ShadowReport(1.0, (step,)))
     assert line.startswith(outcome.value)

@@ -119,7 +119,7 @@ def test_update_name_mapping_as_json_text_is_parsed() -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "0s"])
-def test_update_quiet_option_accepts_zero_seconds(value: str) -> None:
+def test_update_without_quiet_time_is_accepted(value: str) -> None:
     found = parse_update_options(options(update=True, beam_spark_update_quiet=value))
     assert found is not None
     assert found.quiet_seconds == 0

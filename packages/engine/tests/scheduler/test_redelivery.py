@@ -102,5 +102,5 @@ def test_redelivery_to_a_stage_whose_output_has_ended_raises_illegal_event() -> 
     ]
     done: Event = BundleDone(first.number if first.stage == "read" else second.number, 1)
     scheduler.handle_event(done)
-    with pytest.raises(IllegalEvent, match="can't emit output"):
+    with pytest.raises(IllegalEvent, match="is complete"):
         scheduler.handle_event(Redeliver("parse", (data("x"),)))

@@ -56,7 +56,7 @@ from beam_runner_jobservices.job_tables import (
     read_entries,
     read_note,
     remove_job,
-    replace_by_archive,
+    replace_content_by_archive,
     update_seal,
 )
 from beam_runner_jobservices.observation_json import make_record
@@ -335,7 +335,7 @@ class JobFile:
     def end_job(self, spec: JobSpec, archive: Archive) -> int | None:
 
         def write_rows(connection: sqlite3.Connection, change: Change) -> int:
-            size = replace_by_archive(connection, spec.job_id, spec.user, archive)
+            size = replace_content_by_archive(connection, spec.job_id, spec.user, archive)
             size += 2 * len(spec.options_json)
             update_seal(connection, change, spec.job_id)
             return size

@@ -306,7 +306,7 @@ def decode_artifacts(text: str) -> dict[str, tuple[StagedArtifact, ...]]:
     }
 
 
-def replace_by_archive(
+def replace_content_by_archive(
     connection: sqlite3.Connection, job_id: str, user: str, archive: Archive
 ) -> int:
     """Replaces the table rows of an ending job by an archive of the job. Returns the archive's size

@@ -27,7 +27,7 @@ def render_record(
     match record:
         case Wait():
             who = who or format_steps(record.steps, record.stage)
-            return _render_stage_wait(record, who) or _render_driver_wait(record, who, now)
+            return _render_stage_wait(record, who) or _render_wait_of_driver(record, who, now)
         case FailedBundle():
             return _render_failed_bundle(record, who or format_steps(record.steps, ""))
         case JobEnding():
@@ -108,7 +108,7 @@ def _render_stage_wait(wait: Wait, who: str) -> str:
             return ""
 
 
-def _render_driver_wait(wait: Wait, who: str, now: Timestamp | None) -> str:
+def _render_wait_of_driver(wait: Wait, who: str, now: Timestamp | None) -> str:
     """Returns the text of a wait that the driver reports, such as a wait for an external system, a
     slot or a process.
     """

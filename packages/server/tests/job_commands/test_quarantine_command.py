@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from beam_runner_driver.quarantine.quarantine_files import build_table
+from beam_runner_driver.quarantine.quarantine_files import build_quarantine_table
 from beam_runner_model.quarantine import QuarantinedUnit, UnitKind
 
 from beam_runner_server import cli
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
         ("job-2", "a", [unit("Parse", -(1 << 62))]),
     ):
         (tmp_path / job).mkdir(exist_ok=True)
-        pq.write_table(build_table(job, units), tmp_path / job / f"{name}.parquet")
+        pq.write_table(build_quarantine_table(job, units), tmp_path / job / f"{name}.parquet")
     (tmp_path / "other").write_text("not a quarantine file")
     return tmp_path
 

@@ -174,7 +174,7 @@ def _choose_partition(aspect: bytes, shards: int, runs: int, depth: int) -> int:
 
 
 class _PartitionWriter:
-    """Writer that collects the rows of each partition, and appends them to a shared file in large rows."""
+    """Writer that collects the rows of each partition, and appends them to a shared file in large blocks."""
 
     def __init__(self, rules: PartitioningRules, runs: int, path: str) -> None:
         self._rules = rules

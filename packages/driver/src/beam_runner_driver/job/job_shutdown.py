@@ -86,7 +86,7 @@ def end_lanes_and_sections(
     that still run bundles to exit.
 
     Args:
-        in_order: whether processes tear down their DoFns, and lanes end by themselves.
+        in_order: whether processes tear down their DoFns and then exit by themselves.
         grace: seconds before the first cancellation.
     """
     busy = coordinator.lanes.close_lanes()

@@ -76,11 +76,11 @@ class JobSwitch:
         suspends the running job.
         """
         if isinstance(item, UpdateRequested):
-            self._begin_or_refuse(item.update)
+            self._begin_update_if_possible(item.update)
         elif (reason := _INTERRUPTIONS.get(type(item))) is not None:
             self._give_up_update(reason)
 
-    def _begin_or_refuse(self, update: JobUpdate) -> None:
+    def _begin_update_if_possible(self, update: JobUpdate) -> None:
         if self._update is not None:
             reason = f"the job {self._update.job_id} already replaces it"
             update.answer.set_result(UpdateAnswer(UpdateOutcome.REFUSED, reason=reason))

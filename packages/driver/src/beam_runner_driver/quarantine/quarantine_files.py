@@ -54,7 +54,7 @@ _PAUSES = Pauses(1_000, 15_000)
 _LOGGER = logging.getLogger(__name__)
 
 
-def build_table(job_id: str, units: Sequence[QuarantinedUnit]) -> pa.Table:
+def build_quarantine_table(job_id: str, units: Sequence[QuarantinedUnit]) -> pa.Table:
     """Returns an Arrow table with a row for each failing unit (element, group or timer), in the
     format of quarantine files.
     """
@@ -142,7 +142,7 @@ class QuarantineFiles:
     def _queue_file(self, spec: StoreSpec, name: str, units: Sequence[QuarantinedUnit]) -> None:
         self._queued.add(name)
         job_id, _, _ = name.partition("/")
-        self._work.put((name, build_table(job_id, units)))
+        self._work.put((name, build_quarantine_table(job_id, units)))
         if self._thread is None:
             self._thread = start_helper_thread(lambda: self._write_files(spec), "quarantine")
 

@@ -44,7 +44,7 @@ def find_job_waits(
     """
     found: list[Wait] = []
     counts: Counter[tuple[str, WaitKind]] = Counter()
-    for wait in (*_find_runner_waits(coordinator, plan, silent), *waits):
+    for wait in (*_find_waits_of_runner(coordinator, plan, silent), *waits):
         counts[wait.stage, wait.kind] += 1
         if counts[wait.stage, wait.kind] <= _MOST_OF_A_KIND or not wait.stage:
             found.append(_add_step_names(wait, plan))
@@ -77,7 +77,7 @@ def make_neighbour_wait(outage: Outage, now: int) -> Wait:
     )
 
 
-def _find_runner_waits(
+def _find_waits_of_runner(
     coordinator: JobCoordinator, plan: JobPlan, silent: Iterable[SilentProcess]
 ) -> Iterator[Wait]:
     for one in silent:

@@ -73,7 +73,7 @@ def _check_redelivery(state: SchedulerState, event: Redeliver) -> None:
         raise IllegalEvent(event, f"the graph has no stage {event.stage!r}")
     stage = state.stages[number]
     if stage.section is not None or stage.output == MAX_TIMESTAMP:
-        raise IllegalEvent(event, f"stage {event.stage!r} can't emit output, or is in a section")
+        raise IllegalEvent(event, f"stage {event.stage!r} is complete, or runs in a section")
     for data in event.data:
         _check_count(event, data)
         if stage.spec.is_keyed and data.facts.shard is None:

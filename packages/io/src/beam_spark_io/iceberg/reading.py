@@ -158,7 +158,7 @@ class ReadIcebergFile(beam.DoFn):
         self._patience = patience
 
     def setup(self) -> None:
-        """Starts without readers of files."""
+        """Prepares an instance that has opened no file yet."""
         self._readers: dict[int | None, IcebergFileReader] = {}
 
     def process(self, element: tuple[int | None, Any]) -> Iterator[pa.RecordBatch]:

@@ -159,7 +159,7 @@ def _list_stable_parts(value: _PickleValue) -> Sequence[_PickleValue]:
     """Returns the parts of a value without paths, line numbers and random ids."""
     match value:
         case _PickleValue("REDUCE", parts=[function, arguments, *changes]):
-            left_out = _list_unstable_arguments(function, len(arguments.parts))
+            left_out = _list_arguments_that_vary(function, len(arguments.parts))
             stable = [part for n, part in enumerate(arguments.parts) if n not in left_out]
             return [function, *stable, *changes]
         case _PickleValue("SETITEM", parts=parts):
@@ -169,7 +169,7 @@ def _list_stable_parts(value: _PickleValue) -> Sequence[_PickleValue]:
             return value.parts
 
 
-def _list_unstable_arguments(function: _PickleValue, count: int) -> Sequence[int]:
+def _list_arguments_that_vary(function: _PickleValue, count: int) -> Sequence[int]:
     match function:
         case _PickleValue("STACK_GLOBAL", parts=[_, name]) if _is_text(
             name, "_make_skeleton_class"

@@ -48,7 +48,7 @@ class RemoteState:
         self.artifacts = StagedFiles(spec.with_prefix("artifacts").open_store(), self._ownership)
 
     def _create_log(self, spec: StoreSpec) -> ObjectLog:
-        # The log itself waits for an unavailable store, so each attempt is short.
+        # The log repeats failed requests to the store, so each request has a short time limit.
         return ObjectLog(spec.open_store(_ATTEMPT_SECONDS), self._ownership, spec.url)
 
     @property

@@ -155,7 +155,7 @@ class JobFollower:
             return None
 
     def _request_execution(self) -> Execution | None:
-        """Returns the job's running bundles and waits; None if the server doesn't report them."""
+        """Returns the job's running bundles and what the job waits for; None if the server doesn't report them."""
         return self._call_optional(
             "execution", lambda: self._client.get_execution(self._job_id), *_NOT_NOW
         )

@@ -106,7 +106,7 @@ class _KeyedColumns:
             windows = first[0]
         else:
             if set(map(len, self.windows)) != {1}:
-                self._repeat_for_windows()
+                self._repeat_elements_for_windows()
                 if not self.windows:
                     return None
             windows = [only for (only,) in self.windows]
@@ -119,7 +119,7 @@ class _KeyedColumns:
             timestamps=decode_event_times(self.times) if timestamps else None,
         )
 
-    def _repeat_for_windows(self) -> None:
+    def _repeat_elements_for_windows(self) -> None:
         counts = list(map(len, self.windows))
         if self.whole:
             pairs = zip(self.values, self.windows, strict=True)
