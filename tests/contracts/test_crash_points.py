@@ -7,18 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-HOOKS = Path(__file__).parents[1] / "kills" / "hooks" / "sitecustomize.py"
+HOOKS = Path(__file__).parents[1] / "kills" / "hooks"
 IMPORT_PATCHED_MODULES = """
-import importlib, runpy, sys
-for name in runpy.run_path(sys.argv[1])["_PATCHES"]:
+import importlib, sitecustomize
+for name in sitecustomize._PATCHES:
     importlib.import_module(name)
 """
 
 
 def test_each_crash_point_patches_an_existing_method(tmp_path: Path) -> None:
+    path = os.pathsep.join(filter(None, (str(HOOKS), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
-        [sys.executable, "-c", IMPORT_PATCHED_MODULES, str(HOOKS)],
-        env={**os.environ, "BEAM_KILL_POINTS": str(tmp_path)},
+        [sys.executable, "-c", IMPORT_PATCHED_MODULES],
+        env={**os.environ, "PYTHONPATH": path, "BEAM_KILL_POINTS": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=120,
