@@ -30,11 +30,10 @@ WITHOUT_SESSION = frozenset(
             "fork_server",
             "java",
             "java_errors",
-            "java_start",
             "java_wheel",
             "health_check",
         ),
-        *("session", "settings", "spark_home", "spark_jobs"),
+        *("session", "settings", "spark_jobs"),
     )
 )
 

@@ -138,27 +138,17 @@ class Running:
                 found.update(map(int, file.read_text().split()))
         return found
 
-    def commands(self) -> dict[int, bytes]:
-        """Returns the command lines of the children that haven't exited."""
-        found = {}
-        for pid in self.children():
-            with contextlib.suppress(OSError):  # the process has exited in the meantime
-                found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes()
-        return {pid: command for pid, command in found.items() if command}
-
     def java(self) -> int:
-        (pid,) = self.commands().keys() - self.forked()
+        (pid,) = self.children() - {self.fork_server()}
         return pid
 
     def fork_server(self) -> int:
-        """Returns the process that forks workers, the only forked process after the start."""
-        (pid,) = self.forked()
-        return pid
-
-    def forked(self) -> set[int]:
-        """Returns the forked processes. Their command lines equal the command line of the server."""
+        """Returns the process that forks workers. Its command line equals the command line of the server."""
         mine = Path(f"/proc/{self.process.pid}/cmdline").read_bytes()
-        return {pid for pid, command in self.commands().items() if command == mine}
+        (pid,) = (
+            pid for pid in self.children() if Path(f"/proc/{pid}/cmdline").read_bytes() == mine
+        )
+        return pid
 
 
 @pytest.fixture
@@ -225,7 +215,7 @@ def test_server_command_ends_at_signal_during_start(
     running: Running, wait: float, number: signal.Signals
 ) -> None:
     """Even a fast machine needs more than a second from the start of Java until the server serves."""
-    wait_until(lambda: running.forked() and running.commands().keys() - running.forked(), 100)
+    wait_until(lambda: len(running.children()) >= 2, 100)
     java = running.java()
     time.sleep(wait)
     running.process.send_signal(number)

@@ -75,9 +75,6 @@ class InProcessServer:
         """Returns whether Spark runs."""
         return self._server.is_alive
 
-    def wait_until_started(self) -> None:
-        """Returns immediately, because the constructor has waited."""
-
     def get_exit_reason(self) -> str:
         """Returns the reason why the server doesn't accept jobs anymore, as a text for the user;
         empty while the server accepts jobs.

@@ -33,7 +33,6 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         def wait_until_finish(self) -> None:
             found.append(True)
 
-    monkeypatch.setattr(runner_module, "begin_server_for_options", Mock())
     monkeypatch.setattr(runner_module, "get_server_for_options", Mock())
     monkeypatch.setattr(runner_module, "BeamSparkResult", Result)
     monkeypatch.setattr(PortableRunner, "run_portable_pipeline", Mock())

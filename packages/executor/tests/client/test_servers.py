@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 
 import pytest
@@ -13,11 +12,7 @@ from beam_spark_executor.client.server_process import (
     ServerProcess,
     _remove_spark_variables,
 )
-from beam_spark_executor.client.servers import (
-    ExternalServer,
-    begin_server_for_options,
-    get_server_for_options,
-)
+from beam_spark_executor.client.servers import ExternalServer, get_server_for_options
 
 
 class Fake:
@@ -25,14 +20,8 @@ class Fake:
 
     def __init__(self, flags: Sequence[str]) -> None:
         self.flags = flags
-        self.endpoint = ""
         self.is_alive = True
         self.ended = False
-
-    def wait_until_started(self) -> None:
-        if not self.is_alive:
-            raise ServerNotStarted("the server has exited")
-        self.endpoint = "localhost:1"
 
     def end(self) -> None:
         self.ended = True
@@ -43,9 +32,6 @@ def _without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "ServerProcess", Fake)
     monkeypatch.setattr(servers, "_servers", {})
     monkeypatch.setattr(servers, "_start_in_process_server", lambda flags: None)
-    for variable in servers._LEAD_TO_SPARK:
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
 
 
 def test_job_endpoint_of_existing_server_is_used_unchanged() -> None:
@@ -63,34 +49,6 @@ def test_server_that_exited_is_started_again() -> None:
     first = servers.find_or_start_server(())
     first.is_alive = False  # type: ignore[misc]
     assert servers.find_or_start_server(()) is not first
-
-
-def test_begun_server_is_awaited_by_the_submission() -> None:
-    begin_server_for_options(PipelineOptions([]))
-    (begun,) = servers._servers.values()
-    assert begun.endpoint == ""
-    assert get_server_for_options(PipelineOptions([])) is begun
-    assert begun.endpoint == "localhost:1"
-
-
-def test_begun_server_that_exited_is_reported_and_started_again() -> None:
-    begin_server_for_options(PipelineOptions([]))
-    (begun,) = servers._servers.values()
-    begun.is_alive = False  # type: ignore[misc]
-    with pytest.raises(ServerNotStarted, match="the server has exited"):
-        get_server_for_options(PipelineOptions([]))
-    assert get_server_for_options(PipelineOptions([])) is not begun
-
-
-@pytest.mark.parametrize("reason", ["endpoint", "spark"])
-def test_server_is_not_begun_if_another_server_is_used(
-    reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if reason == "spark":
-        monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    flags = ["--job_endpoint=h:1"] if reason == "endpoint" else []
-    begin_server_for_options(PipelineOptions(flags))
-    assert servers._servers == {}
 
 
 def test_pipeline_with_different_import_path_starts_another_server(
@@ -125,7 +83,7 @@ def test_forked_process_does_not_stop_servers_of_its_parent() -> None:
 @pytest.mark.timeout(120)
 def test_server_start_with_wrong_flag_raises_one_sentence() -> None:
     with pytest.raises(ServerNotStarted, match="did not start: unknown flag --wrong"):
-        ServerProcess(["--wrong"]).wait_until_started()
+        ServerProcess(["--wrong"])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from beam_spark_executor.spark.session import RunningSpark
+from beam_spark_executor.spark.session import RunningSpark, find_worker_python
 from beam_spark_executor.spark.settings import SparkSettings
 
 SCENARIO = """
@@ -97,7 +97,7 @@ def test_spark_session_stop_leaves_no_process_and_workers_exit_in_order(
 
 
 BEGUN = """
-import os, signal, sys, threading
+import os, signal, threading
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.settings import SparkSettings
 
@@ -112,7 +112,6 @@ assert wrong.pipes == ()
 spark = RunningSpark(SparkSettings("local[1]"))
 spark.begin()
 assert threading.active_count() == 1
-assert "pyspark" not in sys.modules
 java = spark._java.process.pid
 spark.start()
 assert spark._java.process.pid == java
@@ -194,3 +193,21 @@ def test_spark_session_start_failure_is_reported_in_one_sentence(
     assert done.stdout.startswith(message), done.stderr
     assert len(done.stdout.splitlines()) == 1
     assert list(short_folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("conf", "variable", "python"),
+    [
+        ({}, None, sys.executable),
+        ({}, "/usr/bin/python3", "/usr/bin/python3"),
+        ({"spark.pyspark.python": "./environment/bin/python"}, None, "./environment/bin/python"),
+        ({"spark.pyspark.python": "./first"}, "/second", "./first"),
+    ],
+)
+def test_spark_workers_run_python_selected_by_user(
+    conf: dict[str, str], variable: str | None, python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", variable)
+    assert find_worker_python(conf) == python

@@ -181,13 +181,13 @@ def _create_server(
 def _create_bound_server(
     settings: ServerSettings, say: _ProgressWriter, stopping: threading.Event
 ) -> RunnerServer | None:
-    settings.platform.create_fork_server()
     with logs.suppress_import_warnings():
         from beam_runner_jobservices.errors import UnguardedAddress
 
         from beam_runner_server.job_server import RunnerServer
         from beam_runner_server.standby import wait_until_needed
 
+    settings.platform.create_fork_server()
     try:
         if settings.standby:
             assert settings.state_dir is not None

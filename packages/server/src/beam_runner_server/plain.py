@@ -36,14 +36,13 @@ class PlainProcesses:
         """Does nothing, because worker processes of this machine start later, together with the server."""
 
     def create_fork_server(self) -> None:
-        """Imports the modules of workers, and forks the process from which workers are forked later
-        (the fork server), if the operating system supports forks.
+        """Forks the process from which workers are forked later (the fork server), if the operating
+        system supports forks.
         """
-        from beam_runner_runtime.processes import parent, preload, reaper
+        from beam_runner_runtime.processes import parent, reaper
         from beam_runner_runtime.processes.forked_process import ForkedProcess
 
         if reaper.is_reaper_supported():
-            preload.import_modules()
             self._fork_server = ForkedProcess(parent.serve_commands)
 
     def placement(self) -> ProcessPlacement:

@@ -21,8 +21,8 @@ class Platform(Protocol):
         """Starts slow parts of the system, such as Spark's Java process, while this process imports Beam."""
 
     def create_fork_server(self) -> None:
-        """Imports Beam and the modules of workers, and forks the fork server. Workers are forked from
-        it later, so that they don't import Beam again.
+        """Forks the fork server. Workers are forked from it later, so that they don't import Beam
+        again.
 
         The server calls this method while it has only one thread, and before `placement`.
         """

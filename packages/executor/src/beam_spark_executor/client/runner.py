@@ -33,11 +33,7 @@ from beam_spark_executor.client.pipeline_checks import check_producers
 from beam_spark_executor.client.progress import JobProgress
 from beam_spark_executor.client.recording import is_stream_recording
 from beam_spark_executor.client.result import BeamSparkResult
-from beam_spark_executor.client.servers import (
-    ExternalServer,
-    begin_server_for_options,
-    get_server_for_options,
-)
+from beam_spark_executor.client.servers import ExternalServer, get_server_for_options
 from beam_spark_executor.client.submission import Submission
 
 _NO_LIST = "disable_logging_submission_environment"
@@ -85,7 +81,6 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         """
         if self._is_interactive and is_stream_recording(pipeline):
             return DirectRunner().run_pipeline(pipeline, options)
-        begin_server_for_options(options)  # the server starts while Beam translates the pipeline
         return super().run_pipeline(pipeline, options)
 
     def run_portable_pipeline(self, pipeline: Any, options: PipelineOptions) -> BeamSparkResult:

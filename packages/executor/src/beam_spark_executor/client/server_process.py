@@ -43,40 +43,32 @@ class ServerNotStarted(RuntimeError):
 class ServerProcess:
     """Child process that runs ``beam-spark-jobserver``, until this program ends or calls `end`.
 
-    The constructor doesn't wait for the start. The server's log lines go to this program's
-    ``logging``. The server watches this process, so it also exits if this process is killed.
+    The server's log lines go to this program's ``logging``. The server watches this process, so it
+    also exits if this process is killed.
 
     Attributes:
-        endpoint: the ``host:port`` of the Job API; empty before `wait_until_started`.
+        endpoint: the ``host:port`` of the Job API, which answers clients.
+
+    Raises:
+        ServerNotStarted: the server exits during its start, for example because a flag is wrong.
     """
 
     def __init__(self, flags: Sequence[str]) -> None:
-        self.endpoint = ""
+        self._ended = ""
         self._last: collections.deque[str] = collections.deque(maxlen=1)
-        self._folder = tempfile.TemporaryDirectory(prefix="beam-spark-runner-")
-        self._port_file = Path(self._folder.name, "port")
-        self._process = _start_server_process(flags, self._port_file)
-        assert self._process.stdout is not None
-        self._reader = threading.Thread(
-            target=self._read_log, args=(self._process.stdout,), name="server-log", daemon=True
-        )
-        self._reader.start()
-
-    def wait_until_started(self) -> None:
-        """Waits until the Job API answers clients. Further calls do nothing.
-
-        Raises:
-            ServerNotStarted: the server exits during its start, for example because a flag is
-                wrong.
-        """
-        if self.endpoint:
-            return
-        try:
-            with self._folder:
-                self.endpoint = self._wait_for_port_file()
-        except BaseException:
-            self.end()
-            raise
+        with tempfile.TemporaryDirectory(prefix="beam-spark-runner-") as folder:
+            port_file = Path(folder, "port")
+            self._process = _start_server_process(flags, port_file)
+            assert self._process.stdout is not None
+            self._reader = threading.Thread(
+                target=self._read_log, args=(self._process.stdout,), name="server-log", daemon=True
+            )
+            self._reader.start()
+            try:
+                self.endpoint = self._wait_for_port_file(port_file)
+            except BaseException:
+                self.end()
+                raise
 
     @property
     def is_alive(self) -> bool:
@@ -96,9 +88,9 @@ class ServerProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
-    def _wait_for_port_file(self) -> str:
+    def _wait_for_port_file(self, port_file: Path) -> str:
         deadline = time.monotonic() + _START_SECONDS
-        while not self._port_file.exists():
+        while not port_file.exists():
             if not self.is_alive:
                 self._reader.join(_LAST_WORDS_SECONDS)
                 said = self._last[0] if self._last else "no output"
@@ -108,7 +100,7 @@ class ServerProcess:
                     f"Spark's job server did not respond within {_START_SECONDS:.0f} seconds"
                 )
             time.sleep(_LOOK_SECONDS)
-        return self._port_file.read_text()
+        return port_file.read_text()
 
     def _read_log(self, lines: IO[bytes]) -> None:
         with lines:

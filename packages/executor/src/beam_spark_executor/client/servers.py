@@ -47,14 +47,7 @@ class StartedServer(RunningServer, Protocol):
 
     @property
     def is_alive(self) -> bool:
-        """Returns whether the server starts or accepts jobs."""
-
-    def wait_until_started(self) -> None:
-        """Waits until the server accepts jobs.
-
-        Raises:
-            ServerNotStarted: the server doesn't start; the text says why.
-        """
+        """Returns whether the server accepts jobs."""
 
     def end(self) -> None:
         """Stops the server that this program has started."""
@@ -74,19 +67,6 @@ class ExternalServer:
     def get_exit_reason(self) -> str:
         """Returns an empty text, because this program can't know why a server of another process has exited."""
         return ""
-
-
-def begin_server_for_options(options: PipelineOptions) -> None:
-    """Begins to start the server that a pipeline's options request, and doesn't wait for it.
-    Does nothing if the options name a running server, or if Spark runs in this process.
-
-    Raises:
-        ValueError: the options contradict each other.
-    """
-    wishes = find_requested_server(options)
-    if not wishes.endpoint and not _is_spark_in_this_process():
-        with _lock:
-            _find_or_begin_server(wishes.flags)
 
 
 def get_server_for_options(options: PipelineOptions) -> RunningServer:
@@ -116,40 +96,24 @@ def find_or_start_server(flags: Sequence[str]) -> StartedServer:
         ServerNotStarted: the server doesn't start; the text says why.
     """
     with _lock:
-        server = _find_or_begin_server(flags)
-        try:
-            server.wait_until_started()
-        except BaseException:
-            _servers.pop(_make_key(flags), None)
-            raise
+        key = _make_key(flags)
+        server = _servers.get(key)
+        if server is None or not server.is_alive:
+            server = _servers[key] = _start_in_process_server(flags) or ServerProcess(flags)
+            # The start of Spark in this process adds folders to sys.path.
+            _servers[_make_key(flags)] = server
         return server
-
-
-def _find_or_begin_server(flags: Sequence[str]) -> StartedServer:
-    """Returns the program's server with these flags, which can still be starting. The caller holds the lock."""
-    key = _make_key(flags)
-    server = _servers.get(key)
-    if server is None or (server.endpoint and not server.is_alive):
-        server = _servers[key] = _start_in_process_server(flags) or ServerProcess(flags)
-        # The start of Spark in this process adds folders to sys.path.
-        _servers[_make_key(flags)] = server
-    return server
 
 
 def _make_key(flags: Sequence[str]) -> _Key:
     return tuple(flags), tuple(sys.path)
 
 
-def _is_spark_in_this_process() -> bool:
-    """Returns whether Spark can run in this process."""
-    return "pyspark" in sys.modules or bool(_LEAD_TO_SPARK & os.environ.keys())
-
-
 def _start_in_process_server(flags: Sequence[str]) -> StartedServer | None:
     """Starts a server in this process, if Spark runs in this process; otherwise returns None.
     Without Spark, the server's modules aren't imported.
     """
-    if not _is_spark_in_this_process():
+    if "pyspark" not in sys.modules and not _LEAD_TO_SPARK & os.environ.keys():
         return None
     from beam_spark_executor.in_process import InProcessServerNotStarted, start_in_process_server
 

@@ -13,8 +13,9 @@ import re
 import shutil
 from pathlib import Path
 
+from pyspark.find_spark_home import _find_spark_home
+
 from beam_spark_executor.spark.java_wheel import find_java_of_wheel
-from beam_spark_executor.spark.spark_home import find_spark_home
 
 _DIGITS = 12
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
@@ -27,7 +28,7 @@ def find_shared_classes_file() -> Path:
     """Returns the path of the shared class file for this server's Java and Spark, whether or not the file exists."""
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else shutil.which("java") or find_java_of_wheel()
-    jars = Path(find_spark_home(), "jars").resolve()
+    jars = Path(_find_spark_home(), "jars").resolve()
     of = f"{Path(java or '').resolve()}\n{jars}"
     return jars / f"beam-classes-{hashlib.sha256(of.encode()).hexdigest()[:_DIGITS]}.jsa"
 

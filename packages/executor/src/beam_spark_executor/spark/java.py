@@ -19,17 +19,18 @@ from typing import Any
 
 from beam_runner_model.threads import start_helper_thread
 from beam_runner_runtime.processes.reaper import kill_processes
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
+from pyspark.serializers import UTF8Deserializer, read_int
 
 from beam_spark_executor.spark.fork_server import SERVER_VARIABLE
 from beam_spark_executor.spark.java_errors import find_start_error, is_stack_frame
 from beam_spark_executor.spark.java_wheel import find_java_of_wheel
 from beam_spark_executor.spark.settings import SparkUnavailable
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
-from beam_spark_executor.spark.spark_home import find_spark_home, read_java_version
 
 OLDEST_JAVA = 17
 _LOOK_SECONDS = 0.05
-_GATEWAY_LOOK_SECONDS = 0.02
 
 _INSTALL = (
     f"install Java {OLDEST_JAVA} or newer (a JRE is sufficient), or set JAVA_HOME to its folder"
@@ -78,14 +79,6 @@ def check_java(environment: Mapping[str, str] | None = None) -> int:
                 f"Spark needs Java, but this machine has none: {_INSTALL}{_OR_THE_WHEEL}."
             )
         java = str(found)
-    version = read_java_version(java) or _ask_java_version(java)
-    if version < OLDEST_JAVA:
-        raise SparkUnavailable(f"{java} is Java {version}, which is too old for Spark: {_INSTALL}.")
-    return version
-
-
-def _ask_java_version(java: str) -> int:
-    """Runs Java to find its major version, which takes 0.1 s."""
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -93,6 +86,10 @@ def _ask_java_version(java: str) -> int:
     version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
     if told.returncode or version is None:
         raise SparkUnavailable(f"{java} doesn't work (`java -version` failed): {_INSTALL}.")
+    if int(version[1]) < OLDEST_JAVA:
+        raise SparkUnavailable(
+            f"{java} is Java {version[1]}, which is too old for Spark: {_INSTALL}."
+        )
     return int(version[1])
 
 
@@ -113,7 +110,7 @@ class JavaProcess:
         """
         self._address_file = folder / "gateway"
         self._last_lines: collections.deque[str] = collections.deque(maxlen=30)
-        command = [str(Path(find_spark_home(), "bin", "spark-submit"))]
+        command = [str(Path(_find_spark_home(), "bin", "spark-submit"))]
         for key, value in conf.items():
             command += ["--conf", f"{key}={value}"]
         self._mark = f"{os.getpid()}.{uuid.uuid4().hex}"
@@ -142,16 +139,14 @@ class JavaProcess:
         assert self.process.stdout is not None
         return self.process.stdin.fileno(), self.process.stdout.fileno()
 
-    def forward_log(self) -> None:
-        """Starts a thread that writes the output of the process to the log."""
-        start_helper_thread(self._forward_log, "spark-log")
-
     def connect(self) -> Any:
-        """Returns PySpark's gateway after the process answers.
+        """Returns PySpark's gateway after the process answers. From then on its output goes to the
+        log.
 
         Raises:
             SparkUnavailable: the process exited, or didn't answer within `java_start_seconds`.
         """
+        start_helper_thread(self._forward_log, "spark-log")
         deadline = time.monotonic() + SPARK_LIMITS.java_start_seconds
         while not self._address_file.exists():
             if self.process.poll() is not None:
@@ -161,26 +156,11 @@ class JavaProcess:
                     "Spark's Java process did not start within "
                     f"{SPARK_LIMITS.java_start_seconds:.0f} seconds."
                 )
-            time.sleep(_GATEWAY_LOOK_SECONDS)
-        gateway = self._open_gateway()
-        self._address_file.unlink()
-        return gateway
-
-    def connect_in_fork(self) -> Any:
-        """Returns the gateway in a forked process, which can't notice the exit of Java. The server
-        ends the forked process.
-        """
-        while not self._address_file.exists():
-            time.sleep(_GATEWAY_LOOK_SECONDS)
-        return self._open_gateway()
-
-    def _open_gateway(self) -> Any:
-        from pyspark.java_gateway import launch_gateway
-        from pyspark.serializers import UTF8Deserializer, read_int
-
+            time.sleep(0.05)
         with self._address_file.open("rb") as file:
             port = read_int(file)
             secret = UTF8Deserializer().loads(file)
+        self._address_file.unlink()
         # With the gateway's port in the environment, PySpark uses the existing process, as it does under spark-submit.
         with set_temporary_environment(
             PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret

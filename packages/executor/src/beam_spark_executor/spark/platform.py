@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 import attrs
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 class SparkPlatform:
     """Starts Spark with the given settings (`beam_runner_server.ports.Platform`).
 
-    No method before `begin` or `placement` imports PySpark, and `begin` imports PySpark after the
-    start of Java.
+    No method before `begin` or `placement` imports PySpark.
     """
 
     settings: SparkSettings = attrs.field(factory=SparkSettings)
@@ -35,14 +33,9 @@ class SparkPlatform:
 
         self._spark = RunningSpark(self.settings)
         self._spark.begin()
-        # Import PySpark while Java starts, and before the fork server inherits the modules.
-        importlib.import_module("pyspark")
-        self._spark.begin_context()
 
     def create_fork_server(self) -> None:
-        """Imports the modules of workers, and forks the fork server, from which Spark's Python daemons
-        are forked later, if `begin` has started Java.
-        """
+        """Forks the fork server, from which Spark's Python daemons are forked later, if `begin` has started Java."""
         if self._spark is None or not self._spark.pipes or not reaper.is_reaper_supported():
             return
         from beam_spark_executor.spark import python_daemon

@@ -31,7 +31,6 @@ from beam_runner_runtime.channel.exits import ExitRecorder
 from beam_runner_runtime.processes import reaper
 from beam_runner_runtime.processes.forked_process import ForkedProcess
 from beam_runner_runtime.processes.preload import (
-    import_modules,
     import_worker_modules,
     prefer_as_out_of_memory_victim,
 )
@@ -245,12 +244,11 @@ def _import_modules_quietly() -> None:
 
 def start_fork_server(not_its: Sequence[int]) -> ForkedProcess:
     """Returns a fork server for the daemons of this server's Java process. The process must have one
-    thread. The function imports the modules of workers here, because the server needs most of them.
+    thread.
 
     Args:
         not_its: see `ForkedProcess`.
     """
-    import_modules(_WARM_MODULES)
     listener = fork_server.open_job_server_socket()
     try:
         return ForkedProcess(

@@ -11,22 +11,27 @@ Three cases exist:
 from __future__ import annotations
 
 import contextlib
+import importlib.resources
 import logging
 import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from beam_runner_model.threads import start_helper_thread
-from beam_runner_runtime.processes.reaper import is_reaper_supported
+from beam_runner_runtime.memory import read_memory_limit
 from beam_runner_storage.temporary import TemporaryFolder
 from beam_spark_io.sessions import find_session
 from beam_spark_io.spark.reasons import find_failure_reason
+from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
 
-from beam_spark_executor.spark.early_context import EarlyContext
+from beam_spark_executor.spark.class_sharing import make_archive_use_options
 from beam_spark_executor.spark.existing_session import (
     SUBMITTED,
     find_missing_settings,
@@ -34,32 +39,29 @@ from beam_spark_executor.spark.existing_session import (
 )
 from beam_spark_executor.spark.health_check import SparkHealthCheck
 from beam_spark_executor.spark.java import JavaProcess, check_java, set_temporary_environment
-from beam_spark_executor.spark.java_start import (
-    find_known_master,
-    find_worker_python,
-    start_java,
-    will_start_local_spark,
-)
+from beam_spark_executor.spark.java_wheel import make_java_home_variables
 from beam_spark_executor.spark.master_check import check_master_reachable
 from beam_spark_executor.spark.settings import (
+    DEFAULT_MASTER,
     SparkSettings,
     SparkUnavailable,
     check_master,
+    compute_driver_heap_size,
     count_slots_of_master,
     is_on_this_machine,
+    is_single_process,
+    make_java_options,
     make_session_properties,
 )
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
-from beam_spark_executor.spark.spark_home import find_spark_home
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
 _LACKING = (
     "the existing SparkSession works, but jobs start seconds later than with"
     " these settings; set them where the program creates the session: %s"
 )
+
+_AMBIENT = {"SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"}
+"""Environment variables of configurations outside of this program, which can set another Spark master."""
 
 _QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """PySpark's loggers with separate handlers. These handlers write user data to standard error."""
@@ -82,7 +84,6 @@ class RunningSpark:
         self._context: SparkContext | None = None
         self._session: SparkSession | None = None
         self._java: JavaProcess | None = None
-        self._early: EarlyContext | None = None
         self._folder: TemporaryFolder | None = None
         self._left: list[Path] = []
         # Use a reentrant lock: a signal handler can interrupt a thread that holds the lock, and
@@ -104,8 +105,6 @@ class RunningSpark:
         """The session for DataFrames, created on first access, because it costs Java 2 s of CPU time."""
         with self._changing:
             if self._session is None:
-                from pyspark.sql import SparkSession
-
                 self._session = SparkSession(self.context)
             return self._session
 
@@ -166,7 +165,7 @@ class RunningSpark:
 
     def begin(self) -> None:
         """Starts the Java process that `start` will wait for, if `start` would start one; starts no
-        thread and doesn't import PySpark.
+        thread.
 
         Errors are left to `start`.
         """
@@ -177,21 +176,6 @@ class RunningSpark:
             if self._settings.master is not None:
                 check_master(self._settings.master)
             self._ensure_java()
-
-    def begin_context(self) -> None:
-        """Forks a process that creates the context in Java, if `begin` has started Java. This process
-        must have one thread, and should have imported PySpark.
-        """
-        if self._java is not None and is_reaper_supported():
-            self._early = EarlyContext(self._create_context_in_fork, self.pipes)
-
-    def _create_context_in_fork(self) -> None:
-        assert self._java is not None
-        assert self._folder is not None
-        gateway = self._java.connect_in_fork()
-        # PySpark's converters import NumPy and pandas, and the conversion of strings needs none.
-        gateway._gateway_client.converters = ()
-        self._create_context(gateway, self._folder.path)
 
     @property
     def pipes(self) -> tuple[int, ...]:
@@ -219,39 +203,23 @@ class RunningSpark:
         _silence_query_errors()
         if self._settings.master is not None:
             check_master(self._settings.master)
-        if (known := find_known_master(self._settings)) is not None:
+        if (known := _require_known_master(self._settings)) is not None:
             check_master_reachable(known)
         try:
-            self._context = self._start_context()
+            gateway = self._start_gateway()
+            assert self._folder is not None
+            self._context = self._start_context(gateway, self._folder.path)
             self._left = _list_executor_folders(self._context)
         except BaseException:
             self.kill()
             raise
 
-    def _start_context(self) -> SparkContext:
-        """Creates the context in an existing or a new Java process, or uses the context that exists
-        there since `begin_context`.
-        """
+    def _start_gateway(self) -> Any:
+        """Returns the gateway to a Java process, an existing or a new one."""
         if SUBMITTED in os.environ:
-            from pyspark.java_gateway import launch_gateway
-
             self._folder = TemporaryFolder()
-            return self._create_context(launch_gateway(), self._folder.path)
-        java = self._ensure_java()
-        assert self._folder is not None
-        java.forward_log()
-        early = None
-        if self._early is not None:
-            early = self._early.wait(lambda: java.is_alive, SPARK_LIMITS.java_start_seconds)
-        if early:
-            raise SparkUnavailable(early)
-        gateway = java.connect()
-        if early is None:
-            return self._create_context(gateway, self._folder.path)
-        assert self._early is not None
-        context = _find_java_context(gateway)
-        self._early.reap()
-        return context
+            return launch_gateway()
+        return self._ensure_java().connect()
 
     def _ensure_java(self) -> JavaProcess:
         """Returns the Java process. Starts the process if necessary."""
@@ -259,12 +227,10 @@ class RunningSpark:
             if self._killed:
                 raise SparkUnavailable("Spark was stopped during its start.")
             self._folder = self._folder or TemporaryFolder()
-            self._java = self._java or start_java(self._settings, self._folder.path)
+            self._java = self._java or _start_java(self._settings, self._folder.path)
             return self._java
 
-    def _create_context(self, gateway: Any, folder: Path) -> SparkContext:
-        from pyspark import SparkConf, SparkContext
-
+    def _start_context(self, gateway: Any, folder: Path) -> SparkContext:
         found = dict(SparkConf(_jvm=gateway.jvm).getAll())
         chosen = make_session_properties(found, self._settings, folder)
         check_master_reachable(chosen["spark.master"])
@@ -303,19 +269,38 @@ class RunningSpark:
         """Kills the started processes at once, even while they start; leaves no file."""
         with self._changing:
             self._killed = True
-            if self._early is not None:
-                self._early.kill()
             if self._java is not None:
                 self._java.kill()
             self._clean_up()
 
     def _clean_up(self) -> None:
         if self._java is not None:
-            _forget_gateway()
+            SparkContext._gateway = None  # otherwise PySpark would use the process that is gone
+            SparkContext._jvm = None
         for folder in self._left:
             shutil.rmtree(folder, ignore_errors=True)
         if self._folder is not None:
             self._folder.remove_folder()
+
+
+def will_start_local_spark(settings: SparkSettings) -> bool:
+    """Returns whether `RunningSpark.start` starts a local Spark in one process, whose Python
+    workers use this interpreter.
+    """
+    if settings.session is not None or SUBMITTED in os.environ or find_session() is not None:
+        return False
+    master = _require_known_master(settings)
+    return (
+        master is not None
+        and is_single_process(master)
+        and find_worker_python(settings.conf) == sys.executable
+    )
+
+
+def _require_known_master(settings: SparkSettings) -> str | None:
+    """Returns the master URL of the settings; empty if a configuration outside of this program can set the URL."""
+    named = settings.master or settings.conf.get("spark.master")
+    return named or (None if _AMBIENT & os.environ.keys() else DEFAULT_MASTER)
 
 
 def start_spark(settings: SparkSettings) -> RunningSpark:
@@ -336,30 +321,44 @@ def _silence_query_errors() -> None:
             PySparkLogger.getLogger(name).disabled = True
 
 
-def _find_java_context(gateway: Any) -> SparkContext:
-    """Returns the context that another process has created in Java."""
-    from pyspark import SparkConf, SparkContext
+def _start_java(settings: SparkSettings, folder: Path) -> JavaProcess:
+    log4j = importlib.resources.files(__package__).joinpath("log4j2.properties")
+    log4j_file = folder / "log4j2.properties"
+    log4j_file.write_text(log4j.read_text())
+    conf = dict(settings.conf)
+    if settings.master is not None:
+        conf["spark.master"] = settings.master
+    master = _require_known_master(settings)
+    theirs = conf.get("spark.driver.extraJavaOptions", "")
+    options = make_java_options(folder, log4j_file, settings.log_level, theirs)
+    options += make_archive_use_options(f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {theirs}")
+    variables = {
+        "PYSPARK_PYTHON": find_worker_python(conf),
+        **make_java_home_variables(os.environ, folder),
+    }
+    if master is not None and is_on_this_machine(master):
+        variables["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+        try:
+            heap = compute_driver_heap_size(os.cpu_count() or 1, read_memory_limit())
+        except ValueError as error:
+            raise SparkUnavailable(str(error)) from None
+        conf.setdefault("spark.driver.memory", heap)
+    with set_temporary_environment(**variables):
+        return JavaProcess(options, conf, folder)
 
-    java = gateway.jvm.JavaSparkContext.fromSparkContext(
-        gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
-    )
-    conf = SparkConf(_jconf=java.sc().conf())
-    with set_temporary_environment(PYSPARK_PYTHON=find_worker_python(dict(conf.getAll()))):
-        return SparkContext(conf=conf, gateway=gateway, jsc=java)
 
-
-def _forget_gateway() -> None:
-    """Makes PySpark forget the gateway to a Java process that is gone. Does nothing before PySpark is imported."""
-    context: Any = getattr(sys.modules.get("pyspark"), "SparkContext", None)
-    if context is not None:
-        context._gateway = context._jvm = None
+def find_worker_python(conf: Mapping[str, str]) -> str:
+    """Returns the Python of workers: this one, or the one that the user has selected, in Spark's order
+    of precedence.
+    """
+    return conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 def _list_executor_folders(context: SparkContext) -> list[Path]:
     """Returns the folders of a ``local-cluster``'s executors, which Spark never removes."""
     if not context.master.startswith("local-cluster"):
         return []
-    return [Path(find_spark_home(), "work", context.applicationId)]
+    return [Path(_find_spark_home(), "work", context.applicationId)]
 
 
 def _run_with_time_limit(limit: float, stop: Callable[[], None]) -> None:

@@ -46,19 +46,14 @@ def import_worker_modules(more: Iterable[str] = ()) -> None:
         "false"  # the process creates no gRPC channel before the fork
     )
     named = filter(None, map(str.strip, os.environ.get(NAMED, "").split(",")))
-    import_modules((*more, *named))
-    allocation.tune_allocator()
-    garbage.tune_garbage_collector()
-
-
-def import_modules(more: Iterable[str] = ()) -> None:
-    """Imports `WARM_MODULES` and ``more``, and nothing of user code unless ``more`` names it."""
     with suppress_import_warnings():
-        for name in (*WARM_MODULES, *more):
+        for name in (*WARM_MODULES, *more, *named):
             try:
                 importlib.import_module(name)
             except Exception as error:  # the task that needs the module reports the error
                 sys.stderr.write(f"can't preload {name}: {error!r}\n")
+    allocation.tune_allocator()
+    garbage.tune_garbage_collector()
 
 
 def prefer_as_out_of_memory_victim() -> None:
