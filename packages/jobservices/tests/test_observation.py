@@ -169,11 +169,11 @@ def test_observation_client_returns_bundle_story_as_reported(
 ) -> None:
     asked: list[tuple[str, int]] = []
 
-    def tell(job_id: str, bundle: int) -> BundleHistory:
+    def get_history(job_id: str, bundle: int) -> BundleHistory:
         asked.append((job_id, bundle))
         return STORY
 
-    server = JobServer(executor, artifacts_dir=tmp_path, port=0, tell_story=tell)
+    server = JobServer(executor, artifacts_dir=tmp_path, port=0, tell_story=get_history)
     with JobClient(server.start()) as client:
         try:
             job_id = client.submit(pipeline)

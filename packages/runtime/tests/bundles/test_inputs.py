@@ -225,7 +225,9 @@ def test_residual_in_several_windows_becomes_data_per_window() -> None:
     beam_windows = [beam_window.IntervalWindow(w.start / 1000, w.end / 1000) for w in windows]
     element = coder.encode_nested(WindowedValue(b"x", 0.007, beam_windows))
     residuals = make_residuals(
-        [ResidualElement(element, 9, 5)], "name", InputWindows(WindowCoder.INTERVAL, told=True)
+        [ResidualElement(element, 9, 5)],
+        "name",
+        InputWindows(WindowCoder.INTERVAL, is_split_by_window=True),
     )
     assert [residual.data.facts.windows for residual in residuals] == [{w} for w in windows]
     assert len({residual.data.ref for residual in residuals}) == 2
@@ -234,7 +236,9 @@ def test_residual_in_several_windows_becomes_data_per_window() -> None:
         (chunk,) = read_element_chunks(FolderData(NOWHERE).rows, [Input(residual.data)])
         assert coder.decode_nested(bytes(chunk.data)) == WindowedValue(b"x", 0.007, (window,))
     (single,) = make_residuals(
-        [ResidualElement(encoded(b"x"))], "name", InputWindows(WindowCoder.GLOBAL, told=True)
+        [ResidualElement(encoded(b"x"))],
+        "name",
+        InputWindows(WindowCoder.GLOBAL, is_split_by_window=True),
     )
     assert single.data.facts.windows == {GLOBAL_WINDOW}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import selectors
@@ -75,13 +76,9 @@ class WebServer:
         Args:
             announce: called when the server handles signals and answers requests.
         """
-        import asyncio
-
         asyncio.run(self._serve_and_announce(announce))
 
     async def _serve_and_announce(self, announce: Callable[[], None]) -> None:
-        import asyncio
-
         server = self._load_pages()
         serving = asyncio.create_task(server.serve([self._socket]))
         while not (server.started or serving.done()):

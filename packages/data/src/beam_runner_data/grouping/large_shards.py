@@ -83,7 +83,7 @@ class LargeShard:
             yield FlushBarrier()
 
     def _group_single_key(self, run: RowPartition) -> Iterator[GroupChunk | FlushBarrier]:
-        assert run.alike is not None
+        assert run.common_key is not None
         strategy, batches = self.strategy, run.read_batches()
         if strategy.needs_merge:
             merged = self._merge_windows(run)
@@ -93,15 +93,15 @@ class LargeShard:
         else:
             windows = _find_windows(run)
         if len(windows) == 1:
-            yield self._build_group(run, run.alike, windows.pop())
+            yield self._build_group(run, run.common_key, windows.pop())
             return
         by_window = PartitioningRules(build_window_column, self.budget, self.files)
         for part in partition_to_fit(by_window, batches, run.memory_size):
             if part.memory_size <= self.budget:
                 yield from group_into_chunks(list(part.read_batches()), strategy)
             else:
-                assert part.alike is not None
-                yield self._build_group(part, run.alike, part.alike)
+                assert part.common_key is not None
+                yield self._build_group(part, run.common_key, part.common_key)
             yield FlushBarrier()
 
     def _merge_windows(self, run: RowPartition) -> dict[bytes, bytes]:

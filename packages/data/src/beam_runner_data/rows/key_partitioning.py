@@ -38,19 +38,19 @@ PartitionKeyFunction = Callable[[pa.RecordBatch], pa.Array]
 
 @attrs.frozen
 class RowPartition:
-    """Partition: rows in a file, in order of arrival.
+    """Partition of rows: a range of a file, in the order in which the rows arrived.
 
     Attributes:
         count: number of keyed rows.
         size: bytes of keys and values.
-        alike: common partition key of all rows; None if the rows have different keys.
+        common_key: common partition key of all rows; None if the rows have different keys.
     """
 
     folder: Path
     ref: FileRows
     count: int
     size: int
-    alike: bytes | None
+    common_key: bytes | None
 
     @property
     def memory_size(self) -> int:
@@ -135,7 +135,7 @@ def partition_to_fit(
     """
     path = rules.files.create_path()
     for run in _partition_rows(rules, batches, weight, depth, path):
-        if run.memory_size <= rules.budget or run.alike is not None:
+        if run.memory_size <= rules.budget or run.common_key is not None:
             yield run
         else:
             yield from partition_to_fit(rules, run.read_batches(), run.memory_size, depth + 1)
@@ -185,7 +185,7 @@ class _PartitionWriter:
         self._numbers: list[list[int]] = [[] for _ in range(runs)]
         self._counts = [0] * runs
         self._sizes = [0] * runs
-        self._alike: dict[int, bytes | None] = {}
+        self._common_keys: dict[int, bytes | None] = {}
         self._written = 0
 
     def write(self, batch: pa.RecordBatch, choose: Callable[[bytes], int]) -> None:
@@ -204,10 +204,10 @@ class _PartitionWriter:
     ) -> np.typing.NDArray[np.int64]:
         """Returns the partition of each partition key, and records partitions that have only one key."""
         partitions = [choose(each) for each in aspects]
-        alike = self._alike
+        common_keys = self._common_keys
         for aspect, run in zip(aspects, partitions, strict=True):
-            if alike.setdefault(run, aspect) != aspect:
-                alike[run] = None
+            if common_keys.setdefault(run, aspect) != aspect:
+                common_keys[run] = None
         return np.array(partitions, dtype=np.int64)
 
     def _flush_waiting_rows(self) -> None:
@@ -242,7 +242,7 @@ class _PartitionWriter:
                 ref=FileRows(self._path, tuple(numbers), checksum=checksum),
                 count=self._counts[run],
                 size=self._sizes[run],
-                alike=self._alike[run],
+                common_key=self._common_keys[run],
             )
             for run, numbers in enumerate(self._numbers)
             if numbers

@@ -68,12 +68,12 @@ class InputWindows:
     """Encoding of the windows in a stage's input.
 
     Attributes:
-        told: whether each chunk of data must contain elements of only one window, and name that
+        is_split_by_window: whether each chunk of data must contain elements of only one window, and name that
             window.
     """
 
     coder: WindowCoder
-    told: bool = False
+    is_split_by_window: bool = False
 
 
 GLOBAL = InputWindows(WindowCoder.GLOBAL)
@@ -195,7 +195,7 @@ def _make_data_per_window(element: bytes, name: str, windows: InputWindows) -> I
     """Yields a windowed value as input data. If the data must declare its window, yields a separate
     piece of data for each window.
     """
-    if not windows.told:
+    if not windows.is_split_by_window:
         yield _make_element_data(element, name, windows)
         return
     encoded = _split_windows(element, windows)

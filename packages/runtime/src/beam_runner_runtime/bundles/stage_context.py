@@ -44,7 +44,7 @@ class StageContext:
         source = self.input_buffer
         if source is None or source.strategy is None:
             return GLOBAL
-        return InputWindows(source.strategy.window_coder, told=source.windows)
+        return InputWindows(source.strategy.window_coder, is_split_by_window=source.windows)
 
     @classmethod
     def create_for_stage(

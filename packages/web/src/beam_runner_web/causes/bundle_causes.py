@@ -52,8 +52,8 @@ def _find_long_bundles(facts: JobFacts) -> Iterator[Cause]:
 def _make_bundle_cause(
     facts: JobFacts, stage: StageFigures | None, bundles: list[ObservedBundle]
 ) -> Cause:
-    """Returns the sentence about long-running bundles of one stage. Of these bundles, either all or
-    none make progress.
+    """Returns the sentence about long-running bundles of one stage. Either all or none of the bundles
+    make progress.
     """
     tree = facts.snapshot.tree
     one = max(bundles, key=lambda bundle: bundle.seconds)
