@@ -32,7 +32,6 @@ def write(file, dice, jobs):
         spec = attrs.evolve(job.spec, pipeline=dice.randbytes(dice.randrange(30_000)))
         job = attrs.evolve(job, spec=spec)
         file.add_job(job)
-        file.mark_accepted(job.spec.job_id)
         entries = [message(at, "text" * dice.randrange(200)) for at in range(1, 9)]
         file.add_messages(job.spec.job_id, entries, 1, JobErrors())
         running = StateEvent(JobState.RUNNING, 2.0)

@@ -74,7 +74,7 @@ def test_group_commit_includes_second_write_of_same_writer(file, monkeypatch):
         job_id = f"job-{number}"
         file.add_job(kept(job_id))
         file.add_state(job_id, StateEvent(JobState.STARTING, 2.0))
-        file.mark_accepted(job_id)
+        file.add_state(job_id, StateEvent(JobState.RUNNING, 2.5))
 
     with ThreadPoolExecutor(WRITERS) as threads:
         list(threads.map(begin, range(WRITERS)))

@@ -96,13 +96,16 @@ def test_job_file_returns_jobs_as_recorded(file, folder):
     first, second = kept("z"), kept("a")
     file.add_job(first)
     file.add_job(second)
-    file.mark_accepted("z")
     file.add_messages("z", [message(1)], 1, JobErrors())
     file.add_state("z", StateEvent(JobState.STARTING, 2.25))
     with reopened(file, folder) as again:
         entries = (*first.entries, message(1), StateEvent(JobState.STARTING, 2.25))
-        assert again.jobs == (attrs.evolve(first, entries=entries, taken_on=True), second)
-        assert again.damage == ()
+        assert again.jobs == (attrs.evolve(first, entries=entries), second)
+        again.add_state("z", StateEvent(JobState.RUNNING, 2.5))
+        entries = (*entries, StateEvent(JobState.RUNNING, 2.5))
+        with reopened(again, folder) as last:
+            assert last.jobs == (attrs.evolve(first, entries=entries, was_running=True), second)
+            assert last.damage == ()
 
 
 FAILED = FailedBundle("s", 7, ("A", "B"), 3, FailureCause.USER_CODE, "B", "no", "'x'", next_in=4.0)

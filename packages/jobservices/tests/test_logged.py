@@ -47,14 +47,13 @@ def test_logged_jobs_are_restored_by_next_server_without_state_folder(log, tmp_p
     with closing(JobFile(tmp_path / "1", log)) as file:
         file.add_job(first)
         file.add_job(second)
-        file.mark_accepted("a")
         file.add_messages("a", [message(1)], 1, JobErrors())
         file.add_state("a", StateEvent(JobState.RUNNING, 2.0))
         end(file, second)
     with closing(JobFile(tmp_path / "2", log)) as again:
         entries = (*first.entries, message(1), StateEvent(JobState.RUNNING, 2.0))
         going_on, ended = again.jobs
-        assert going_on == attrs.evolve(first, entries=entries, taken_on=True)
+        assert going_on == attrs.evolve(first, entries=entries, was_running=True)
         assert isinstance(ended, FinishedJobSummary)
         assert again.read_archive("b").entries[-1] == StateEvent(JobState.DONE, 3.0)
         assert again.damage == ()

@@ -11,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from beam_runner_model.errors import Unavailable
 from beam_runner_model.jobs import JobState, StateEvent
+from waiting import wait_until
 
+from beam_runner_jobservices import run_requests
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
 from beam_runner_jobservices.errors import ExecutorFailed, JobRejected, NotFound
 from beam_runner_jobservices.finished_job import FinishedJob
@@ -260,6 +262,38 @@ def test_registry_retains_finished_jobs_up_to_size_limit(tmp_path, executor):
     with pytest.raises(NotFound):
         jobs.registry.get_job(ids[0])
     jobs.store.close()
+
+
+def raise_rejection(reason):
+    raise JobRejected(reason)
+
+
+class AbsentStateStore(InMemoryRecorder):
+    """Recorder whose store is unavailable between the job's record and the job's first state."""
+
+    def __init__(self):
+        super().__init__()
+        self.returned = threading.Event()
+
+    def add_state(self, job_id, event):
+        assert self.returned.wait(LIMIT)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_run_of_recorded_job_is_answered_while_its_store_is_unavailable(
+    jobs, executor, monkeypatch, is_refused
+):
+    monkeypatch.setattr(run_requests, "_ANSWER_SECONDS", 0.05)
+    store = AbsentStateStore()
+    registry = JobRegistry(executor, jobs.store, jobs.preparations, store, ServerLimits(), Clock())
+    executor.on_start = lambda fake: is_refused and raise_rejection("no")
+    job_id = registry.run_job(jobs.prepare().preparation_id, "localhost:1")
+    job = registry.get_job(job_id)
+    assert job.current.state is JobState.STOPPED
+    assert not executor.jobs
+    store.returned.set()
+    expected = JobState.FAILED if is_refused else JobState.STARTING
+    wait_until(lambda: executor.jobs and job.current.state is expected)
 
 
 def test_registry_removes_old_finished_jobs_with_their_archives(jobs, executor):

@@ -126,9 +126,9 @@ def test_job_that_ended_while_waiting_does_not_wait_again():
     assert not queues.is_queued("b")
 
 
-def restored(job_id, *states, taken_on=False):
+def restored(job_id, *states, was_running=False):
     entries = tuple(StateEvent(state, 1.0) for state in (JobState.STOPPED, *states))
-    return UnfinishedJob(spec_of(job_id), "", "", entries, taken_on)
+    return UnfinishedJob(spec_of(job_id), "", "", entries, was_running)
 
 
 def test_restored_jobs_that_ran_start_before_restored_jobs_that_waited():
@@ -138,8 +138,8 @@ def test_restored_jobs_that_ran_start_before_restored_jobs_that_waited():
             restored("waited"),
             restored("drained", JobState.DRAINING),
             restored("began", JobState.STARTING),
-            restored("ran", JobState.STARTING, JobState.RUNNING, taken_on=True),
-            restored("ran too", JobState.STARTING, JobState.RUNNING, taken_on=True),
+            restored("ran", JobState.STARTING, JobState.RUNNING, was_running=True),
+            restored("ran too", JobState.STARTING, JobState.RUNNING, was_running=True),
         ]
     )
     assert [queues.is_queued(name) for name in ("waited", "drained")] == [True, True]

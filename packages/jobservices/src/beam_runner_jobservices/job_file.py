@@ -275,19 +275,12 @@ class JobFile:
                 f"Can't start the job, because it can't be recorded in {self._path}: {error}"
             ) from error
 
-    def mark_accepted(self, job_id: str) -> None:
-
-        def write_rows(connection: sqlite3.Connection, change: Change) -> None:
-            connection.execute("UPDATE jobs SET taken_on = 1 WHERE job_id = ?", (job_id,))
-            update_seal(connection, change, job_id)
-
-        with self._log_write_errors():
-            self._commits.commit_with_retries(write_rows)
-
     def add_state(self, job_id: str, event: StateEvent) -> None:
 
         def write_rows(connection: sqlite3.Connection, change: Change) -> None:
             put_state(connection, job_id, event, self._last_message_ids.get(job_id, 0))
+            if event.state is JobState.RUNNING:
+                connection.execute("UPDATE jobs SET taken_on = 1 WHERE job_id = ?", (job_id,))
             update_seal(connection, change, job_id)
 
         with self._log_write_errors():

@@ -32,7 +32,7 @@ class UnfinishedJob:
         preparation_id: the id that the job was run with; a repeated Run uses it.
         owner: the name that holds its artifacts.
         entries: its states and messages, oldest first.
-        taken_on: whether an executor has accepted the job.
+        was_running: whether the job has reached the state RUNNING.
         errors: the errors of messages that were dropped.
     """
 
@@ -40,7 +40,7 @@ class UnfinishedJob:
     preparation_id: str
     owner: str
     entries: tuple[Entry, ...]
-    taken_on: bool = False
+    was_running: bool = False
     errors: JobErrors = attrs.field(factory=JobErrors)
     series: tuple[StageSeries, ...] = ()
     succession: Succession = attrs.field(factory=Succession)
@@ -82,8 +82,8 @@ class FinishedJobSummary:
 class Recorder(Protocol):
     """Storage of jobs with their states and messages. Thread-safe.
 
-    A method that can't store its data logs the error, except `add_job`, which raises. `mark_accepted`,
-    `add_state` and `end_job` wait while a disk is full or a store is unavailable.
+    A method that can't store its data logs the error, except `add_job`, which raises. `add_state` and
+    `end_job` wait while a disk is full or a store is unavailable.
     """
 
     def add_job(self, job: UnfinishedJob) -> None:
@@ -92,9 +92,6 @@ class Recorder(Protocol):
         Raises:
             Unavailable: the job can't be stored.
         """
-
-    def mark_accepted(self, job_id: str) -> None:
-        """Stores that an executor has accepted the job; returns when that is durable."""
 
     def add_state(self, job_id: str, event: StateEvent) -> None:
         """Stores the state that the job is about to enter; returns when that is durable."""
@@ -152,8 +149,6 @@ class InMemoryRecorder:
         self._ended: dict[str, bytes] = {}
 
     def add_job(self, job: UnfinishedJob) -> None: ...
-
-    def mark_accepted(self, job_id: str) -> None: ...
 
     def add_state(self, job_id: str, event: StateEvent) -> None: ...
 

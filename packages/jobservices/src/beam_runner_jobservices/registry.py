@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from functools import partial
 
 import attrs
@@ -42,6 +40,7 @@ from beam_runner_jobservices.recorder import (
     UnfinishedJob,
 )
 from beam_runner_jobservices.retained_programs import RetainedPrograms
+from beam_runner_jobservices.run_requests import RunRequest
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.texts import format_exception
 from beam_runner_jobservices.user_queues import UserQueues
@@ -51,15 +50,6 @@ from beam_runner_jobservices.wire.descriptions import read_step_names
 _RESUME_AGAIN_SECONDS = 5.0
 _STOPPING = "the job server is shutting down and accepts no jobs"
 _LOGGER = logging.getLogger(__name__)
-
-
-@attrs.frozen
-class _RunRequest:
-    """Run call of a client. `answer` becomes the job's id or an error; repeated calls get the same answer."""
-
-    preparation_id: str
-    job_id: str
-    answer: Future[str]
 
 
 class JobRegistry:
@@ -86,7 +76,7 @@ class JobRegistry:
         self._queues = queues or UserQueues(lambda user: Quota())
         self._lock = threading.Lock()
         self._refused = threading.Event()
-        self._starts: dict[str, _RunRequest] = {}
+        self._starts: dict[str, RunRequest] = {}
         self._jobs: dict[str, Job | FinishedJob] = {}
         self._programs = RetainedPrograms(store, clock)
         self._ended = EndedJobs(limits, in_memory=isinstance(recorder, InMemoryRecorder))
@@ -116,7 +106,7 @@ class JobRegistry:
                 options = self._preparations.find_options(preparation_id)
                 self._queues.check_user_quota(user, options)
                 preparation = self._preparations.take_preparation(preparation_id)
-                start = _RunRequest(preparation_id, make_job_id(preparation.request), Future())
+                start = RunRequest(preparation_id, make_job_id(preparation.request))
                 self._starts[preparation_id] = start
                 self._queues.add_job(user, start.job_id, options)
         if preparation is not None:
@@ -124,42 +114,54 @@ class JobRegistry:
             self._start_job(
                 start, lambda: make_new_job(start.job_id, taken, retrieval_endpoint, user, now)
             )
-        if refusal := start.answer.exception():
-            raise copy.copy(refusal)
-        return start.answer.result()
+        return self._wait_for_answer(start)
 
     def run_retained_job(self, kept: UnfinishedJob) -> str:
         """Records and starts a job whose artifacts the store has; returns the job's id.
 
         Raises the errors of `run_job`.
         """
-        start = _RunRequest(kept.preparation_id, kept.spec.job_id, Future())
+        start = RunRequest(kept.preparation_id, kept.spec.job_id)
         with self._lock:
             if self._refused.is_set():
                 raise Unavailable(_STOPPING)
             self._starts[start.preparation_id] = start
             self._queues.add_job(kept.spec.user, start.job_id, kept.spec.options)
         self._start_job(start, lambda: kept)
-        return start.answer.result()
+        return self._wait_for_answer(start)
 
-    def _start_job(self, start: _RunRequest, make_job: Callable[[], UnfinishedJob]) -> None:
+    def _wait_for_answer(self, start: RunRequest) -> str:
+        return start.wait_for_answer(lambda: start.job_id in self._jobs)
+
+    def _start_job(self, start: RunRequest, make_job: Callable[[], UnfinishedJob]) -> None:
+        """Records the job. Starts the job in a thread, because the start can wait for a store."""
         try:
-            self._record_and_start(start, make_job())
+            kept = make_job()
+            self._recorder.add_job(kept)
+            job = self._create_job(kept, start)
         except BaseException as error:
-            self._release_queue_place(start.job_id)
-            # Remove the traceback, because the error stays in memory as long as the job, with all
-            # objects that the traceback refers to.
-            start.answer.set_exception(strip_traceback(error))
+            self._refuse_job(start, error)
+        else:
+            start_helper_thread(
+                partial(self._start_recorded_job, start, job, kept.spec), "beam-job-api-beginning"
+            )
+
+    def _start_recorded_job(self, start: RunRequest, job: Job, spec: JobSpec) -> None:
+        try:
+            if self._queues.is_queued(spec.job_id):
+                self._wait_in_queue(job, spec)
+            else:
+                self._start_executor(job, spec)
+        except BaseException as error:
+            self._refuse_job(start, error)
         else:
             start.answer.set_result(start.job_id)
 
-    def _record_and_start(self, start: _RunRequest, kept: UnfinishedJob) -> None:
-        self._recorder.add_job(kept)
-        job = self._create_job(kept, start)
-        if self._queues.is_queued(start.job_id):
-            self._wait_in_queue(job, kept.spec)
-        else:
-            self._start_executor(job, kept.spec)
+    def _refuse_job(self, start: RunRequest, error: BaseException) -> None:
+        self._release_queue_place(start.job_id)
+        # Remove the traceback, because the error stays in memory as long as the job, with all
+        # objects that the traceback refers to.
+        start.answer.set_exception(strip_traceback(error))
 
     def _wait_in_queue(self, job: Job, spec: JobSpec) -> None:
         """Queues a job that exceeds its user's quota. `start_waiting_jobs` starts it later."""
@@ -188,7 +190,7 @@ class JobRegistry:
         self._queues.remove_job(job_id)
         self.start_waiting_jobs()
 
-    def _create_job(self, kept: UnfinishedJob, start: _RunRequest) -> Job:
+    def _create_job(self, kept: UnfinishedJob, start: RunRequest) -> Job:
         errors = ErrorLog(lambda: read_step_names(kept.spec.pipeline), kept.errors)
         job = Job(
             kept.spec,
@@ -228,16 +230,14 @@ class JobRegistry:
             reason = f"Can't start the job: {format_exception(error)}"
             job.state(JobState.FAILED, reason)
             raise ExecutorFailed(f"job {spec.job_id}: {reason}") from error
-        if not spec.resumed:
-            self._recorder.mark_accepted(spec.job_id)
 
     def restore_jobs(self, jobs: Sequence[UnfinishedJob | FinishedJobSummary]) -> None:
         """Restores the jobs of an earlier server. Must be called before anything else."""
         self._programs.restore_programs(jobs)
-        ended: list[tuple[_RunRequest, FinishedJob]] = []
+        ended: list[tuple[RunRequest, FinishedJob]] = []
         for kept in jobs:
             job_id = kept.job_id if isinstance(kept, FinishedJobSummary) else kept.spec.job_id
-            start = _RunRequest(kept.preparation_id, job_id, Future())
+            start = RunRequest(kept.preparation_id, job_id)
             start.answer.set_result(job_id)
             self._starts[start.preparation_id] = start
             if isinstance(kept, FinishedJobSummary):
@@ -280,7 +280,7 @@ class JobRegistry:
             kept.spec,
             artifacts=locate_artifacts(kept.spec, self._store),
             retrieval_endpoint=retrieval_endpoint,
-            resumed=kept.taken_on,
+            resumed=kept.was_running,
         )
         if self._queues.is_queued(spec.job_id):
             self._wait_in_queue(job, spec)
@@ -307,7 +307,7 @@ class JobRegistry:
             _LOGGER.warning("job %s can't resume yet: %s", job.spec.job_id, reason)
             job.message(Importance.WARNING, f"the job can't resume yet: {reason}")
 
-    def _replace_by_summary(self, start: _RunRequest, job: Job) -> None:
+    def _replace_by_summary(self, start: RunRequest, job: Job) -> None:
         """Replaces a finished job in memory by its summary, and starts the user's next queued job."""
         keeps_program = self._programs.is_retained(start.job_id)
         ended = job.summarize(start.preparation_id, keeps_program=keeps_program)
@@ -317,7 +317,7 @@ class JobRegistry:
         self._add_finished_job(start, job.kept_bytes or 0, job.current.time)
         self._release_queue_place(start.job_id)
 
-    def _add_finished_job(self, start: _RunRequest, size: int, ended: float) -> None:
+    def _add_finished_job(self, start: RunRequest, size: int, ended: float) -> None:
         """Records the end of a job, and removes finished jobs that exceed the limits."""
         with self._lock:
             self._ended.add_job(EndedJob(start.job_id, start.preparation_id, size, ended))
