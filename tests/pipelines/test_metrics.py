@@ -15,7 +15,10 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.histogram import LinearBucket
 from beam_runner_jobservices.client import JobClient
+from beam_runner_jobservices.figures.step_metrics import compute_figures
+from beam_runner_jobservices.figures.step_tree import StepTree
 from beam_runner_jobservices.metric_values import decode_metric_value
+from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.jobs import JobState
 from jobs import Pipelines
 from waiting import wait_until
@@ -61,6 +64,32 @@ def test_metrics_of_every_kind_have_exact_values(everywhere: Pipelines) -> None:
         times = [info for info in infos if info.urn.endswith("process_bundle_msecs:v1")]
         assert any("Measure" in info.labels["PTRANSFORM"] for info in times)
         assert not any("progress" in info.type for info in infos)
+
+
+def test_ended_job_has_distribution_of_bundle_durations(everywhere: Pipelines) -> None:
+    pipeline = everywhere.new()
+    (
+        pipeline
+        | beam.Create(range(20))
+        | beam.Reshuffle()
+        | beam.Map(lambda x: (x % 3, x))
+        | (beam.GroupByKey())
+    )
+    job = everywhere.job(pipeline)
+    assert job.wait() is JobState.DONE
+    with JobClient(job.address) as client:
+        metrics = client.metrics(job.job_id)
+        tree = StepTree(describe_pipeline(client.pipeline(job.job_id)))
+    stages = [one for one in compute_figures(metrics, tree).stages if one.committed]
+    assert stages
+    for stage in stages:
+        took, msecs = stage.bundle_durations, stage.bundle_msecs
+        assert took is not None and msecs is not None
+        assert took.count == msecs.count
+        assert took.min <= took.median <= took.p95 <= took.max
+        # The distribution contains whole milliseconds.
+        assert 0 <= took.min * 1000 - msecs.min + 0.01 < 1.1
+        assert 0 <= took.max * 1000 - msecs.max + 0.01 < 1.1
 
 
 class CountSetUps(beam.DoFn):

@@ -4,6 +4,11 @@ from typing import Any
 
 import pytest
 from apache_beam import coders
+from beam_runner_model.duration_histogram import (
+    DURATION_HISTOGRAM_TYPE,
+    DurationSummary,
+    encode_duration,
+)
 from beam_runner_model.jobs import MetricCell
 from beam_runner_urns import metrics as urns
 from hypothesis import given
@@ -55,7 +60,10 @@ def test_string_set_metrics_are_decoded(texts: set[str]) -> None:
 
 
 @given(
-    st.sampled_from(sorted(v for k, v in vars(urns).items() if k.endswith("_TYPE"))), st.binary()
+    st.sampled_from(
+        [DURATION_HISTOGRAM_TYPE, *sorted(v for k, v in vars(urns).items() if k.endswith("_TYPE"))]
+    ),
+    st.binary(),
 )
 def test_invalid_metric_payload_decodes_to_none(kind: str, payload: bytes) -> None:
     found = value(kind, payload)
@@ -66,3 +74,10 @@ def test_invalid_metric_payload_decodes_to_none(kind: str, payload: bytes) -> No
 @pytest.mark.parametrize("payload", [b"", b"\xff" * 11])
 def test_metric_payload_with_unterminated_varint_decodes_to_none(payload: bytes) -> None:
     assert value(urns.SUM_INT64_TYPE, payload) is None
+
+
+def test_duration_histogram_is_decoded_to_summary() -> None:
+    assert value(DURATION_HISTOGRAM_TYPE, encode_duration(2.0)) == DurationSummary(
+        1, 2.0, 2.0, 2.0, 2.0
+    )
+    assert value(DURATION_HISTOGRAM_TYPE, b"\xff" * 24) is None

@@ -9,6 +9,11 @@ from apache_beam.coders import FloatCoder, IterableCoder, StrUtf8Coder, TupleCod
 from apache_beam.metrics.cells import BoundedTrieData, HistogramData
 from apache_beam.utils.histogram import Histogram, LinearBucket
 from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_model.duration_histogram import (
+    DURATION_HISTOGRAM_TYPE,
+    encode_duration,
+    summarize_durations,
+)
 from beam_runner_urns import metrics as metric_urns
 from hypothesis import given
 from hypothesis import strategies as st
@@ -178,3 +183,9 @@ def test_distribution_merged_from_parts_equals_distribution_of_all(parts: list[l
     everything = [value for part in parts for value in part]
     added = coder.decode(total(metric_urns.DISTRIBUTION_INT64_TYPE, *payloads))
     assert added == described(everything)
+
+
+def test_duration_histograms_are_added() -> None:
+    payloads = [encode_duration(seconds) for seconds in (0.2, 0.1, 0.3)]
+    found = summarize_durations(total(DURATION_HISTOGRAM_TYPE, *payloads))
+    assert (found.count, found.min, found.max) == (3, 0.1, 0.3)

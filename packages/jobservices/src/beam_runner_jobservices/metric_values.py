@@ -6,6 +6,11 @@ import struct
 from collections.abc import Callable, Mapping
 
 import attrs
+from beam_runner_model.duration_histogram import (
+    DURATION_HISTOGRAM_TYPE,
+    DurationSummary,
+    summarize_durations,
+)
 from beam_runner_model.jobs import MetricCell
 from beam_runner_model.varints import decode_varint
 from beam_runner_urns import metrics as urns
@@ -34,7 +39,9 @@ class LatestValue:
     value: float
 
 
-MetricValue = int | float | Distribution | LatestValue | tuple[float, ...] | frozenset[str]
+MetricValue = (
+    int | float | Distribution | DurationSummary | LatestValue | tuple[float, ...] | frozenset[str]
+)
 
 
 def decode_metric_value(info: MetricCell) -> MetricValue | None:
@@ -86,6 +93,11 @@ class PayloadReader:
         self._at += length
         return piece
 
+    def read_rest(self) -> bytes:
+        """Returns all remaining bytes."""
+        rest, self._at = self._data[self._at :], len(self._data)
+        return rest
+
     @property
     def is_at_end(self) -> bool:
         """Returns whether the reader has reached the end."""
@@ -116,6 +128,7 @@ _READERS: Mapping[str, Callable[[PayloadReader], MetricValue]] = {
     urns.BOTTOM_N_INT64_TYPE: _read_integers,
     urns.BOTTOM_N_DOUBLE_TYPE: _read_doubles,
     urns.PROGRESS_TYPE: _read_doubles,
+    DURATION_HISTOGRAM_TYPE: lambda data: summarize_durations(data.read_rest()),
     urns.SET_STRING_TYPE: lambda data: frozenset(
         data.read_bytes().decode() for _ in range(data.read_count())
     ),

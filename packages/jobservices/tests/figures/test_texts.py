@@ -38,6 +38,23 @@ def test_durations_are_formatted_with_units(seconds: float | None, shown: str) -
     assert texts.format_duration(seconds) == shown
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (None, "–"),
+        (0, "0 s"),
+        (0.00008, "80 µs"),
+        (0.0014, "1.4 ms"),
+        (0.00999, "10 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1.0 s"),
+        (75, "1 min 15 s"),
+    ],
+)
+def test_short_durations_are_formatted_with_small_units(seconds: float | None, shown: str) -> None:
+    assert texts.format_short_duration(seconds) == shown
+
+
 def test_watermarks_at_minimum_and_maximum_timestamp_are_formatted_as_words() -> None:
     assert texts.format_watermark(-9_223_372_036_854_775, 0) == "start"
     assert texts.format_watermark(9_223_372_036_854_775, 0) == "end"

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 
-from beam_runner_model.jobs import JobMetrics
+from beam_runner_model.duration_histogram import (
+    DURATION_HISTOGRAM_TYPE,
+    add_duration_histograms,
+    encode_duration,
+)
+from beam_runner_model.jobs import JobMetrics, JobState, MetricCell
 from starlette.testclient import TestClient
 
 from ..conftest import Server, add_step, stage, wall, word_count
@@ -54,3 +60,20 @@ def test_stages_page_has_unique_ids_for_stages_of_one_step(server: Server, web: 
     ids = re.findall(r' id="([^"]+)"', page)
     assert {"stage-s0", "stage-s1"} < set(ids)
     assert len(ids) == len(set(ids))
+
+
+def test_ended_job_keeps_distribution_of_bundle_durations(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    usual = [encode_duration(0.05)] * 90 + [encode_duration(2.0)] * 9
+    durations = reduce(add_duration_histograms, [*usual, encode_duration(75.0)])
+    labels = {"STAGE": "s", "PTRANSFORM": "Count"}
+    urn = "beam_spark:stage:bundle_durations:v1"
+    job.given = JobMetrics((MetricCell(urn, DURATION_HISTOGRAM_TYPE, durations, labels),))
+    job.reporter.state(JobState.DONE)
+    (found,) = web.get(f"/api/v1/jobs/{job.id}/stages").json()["stages"]
+    told = found["bundle_durations"]
+    assert (told["count"], told["min"], told["max"]) == (100, 0.05, 75.0)
+    assert (round(told["median"], 2), round(told["p95"])) == (0.05, 2)
+    page = web.get(f"/jobs/{job.id}/stages").text
+    assert "<span>Duration of a bundle: median</span>" in page
+    assert "95 % up to 2.0 s, longest 1 min 15 s</small>" in page

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
+from beam_runner_model.duration_histogram import DurationSummary
 from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_model.waits import Wait, WaitKind
 
@@ -58,6 +59,7 @@ class StageFigures:
         waits: the reasons for which the stage waits, except waits for a free worker.
         pending_bytes: the size of the unprocessed input, also in open bundles.
         pending_elements: the number of elements of the unprocessed input.
+        bundle_durations: the distribution of the durations of committed bundles.
     """
 
     id: str
@@ -80,6 +82,7 @@ class StageFigures:
     quarantined: int | None = None
     pending_bytes: int | None = None
     pending_elements: int | None = None
+    bundle_durations: DurationSummary | None = None
 
     @property
     def waiting_bytes(self) -> int | None:
@@ -214,7 +217,7 @@ def _make_stage_figures(
     names = name.split(" + ")
     if isinstance(told, frozenset) and set(names) != told:
         names = sorted(told)
-    durations = values.get("bundle_msecs")
+    msecs, durations = values.get("bundle_msecs"), values.get("bundle_durations")
     return StageFigures(
         id=key,
         name=name,
@@ -229,13 +232,14 @@ def _make_stage_figures(
         retried=_convert_to_int(values.get("bundles_retried")),
         began=_convert_to_int(values.get("began")),
         last=_convert_to_int(values.get("last_at_work")),
-        bundle_msecs=durations if isinstance(durations, Distribution) else None,
+        bundle_msecs=msecs if isinstance(msecs, Distribution) else None,
         dropped=_convert_to_int(values.get("dropped_values")),
         waits=tuple(one for one in waits if one.stage == key and one.kind in _HELD_UP),
         paused=_convert_to_int(values.get("paused_bundles")),
         quarantined=_convert_to_int(values.get("quarantined")),
         pending_bytes=_convert_to_int(values.get("pending_bytes")),
         pending_elements=_convert_to_int(values.get("pending_elements")),
+        bundle_durations=durations if isinstance(durations, DurationSummary) else None,
     )
 
 

@@ -93,6 +93,16 @@ def format_duration(seconds: float | None) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
+def format_short_duration(seconds: float | None) -> str:
+    """Returns a duration as text, below a second in a smaller unit, such as `35 ms` or `80 µs`."""
+    if seconds is None or not 0 < seconds < 0.9995:
+        return format_duration(seconds)
+    msecs = seconds * 1000
+    if msecs < 0.9995:
+        return f"{msecs * 1000:.0f} µs"
+    return f"{msecs:.1f} ms" if msecs < 9.95 else f"{msecs:.0f} ms"
+
+
 def format_age(moment: float, now: float) -> str:
     """Returns the time since `moment` as text in one unit, such as `12 min ago`."""
     seconds = max(0.0, now - moment)

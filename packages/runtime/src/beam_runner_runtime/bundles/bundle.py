@@ -48,7 +48,7 @@ from beam_runner_runtime.bundles.keyed import KeyedStoreProvider, ShardGrouping
 from beam_runner_runtime.bundles.stage_context import StageContext
 from beam_runner_runtime.bundles.stage_metrics import (
     drop_duplicate_counts,
-    make_bundle_duration_metric,
+    make_bundle_duration_metrics,
     make_dropped_values_metric,
 )
 from beam_runner_runtime.bundles.stateful import StatefulBundle
@@ -279,7 +279,8 @@ class LocalBundle:
 
     def _build_reply(self, processed: ProcessedInput) -> BundleReply:
         done, keyed = processed.done, processed.keyed
-        metrics = (*processed.metrics, make_bundle_duration_metric(self.stage_id, self.elapsed))
+        seconds = time.monotonic() - self._began
+        metrics = (*processed.metrics, *make_bundle_duration_metrics(self.stage_id, seconds))
         if self._order.bundle.shard is None:
             return BundleReply(done, None, metrics)
         if keyed is None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from beam_runner_model.bundles import MonitoringInfo
+from beam_runner_model.duration_histogram import DURATION_HISTOGRAM_TYPE, encode_duration
 from beam_runner_model.varints import encode_varint
 from beam_runner_urns import metrics as metric_urns
 
@@ -22,12 +23,17 @@ def drop_duplicate_counts(
     return tuple(metric for metric in metrics if recounted not in metric.labels)
 
 
-def make_bundle_duration_metric(stage_id: str, elapsed: int) -> MonitoringInfo:
-    """Returns the metric for the duration of one bundle, in milliseconds."""
-    value = encode_varint(elapsed)
+def make_bundle_duration_metrics(
+    stage_id: str, seconds: float
+) -> tuple[MonitoringInfo, MonitoringInfo]:
+    """Returns the metrics for the duration of one bundle: a distribution in milliseconds, and a histogram."""
+    value = encode_varint(int(seconds * 1000))
     payload = encode_varint(1) + value + value + value
-    return _make_stage_metric(
-        "bundle_msecs", metric_urns.DISTRIBUTION_INT64_TYPE, stage_id, payload
+    return (
+        _make_stage_metric("bundle_msecs", metric_urns.DISTRIBUTION_INT64_TYPE, stage_id, payload),
+        _make_stage_metric(
+            "bundle_durations", DURATION_HISTOGRAM_TYPE, stage_id, encode_duration(seconds)
+        ),
     )
 
 

@@ -53,6 +53,7 @@ class Renderer:
             texts.format_exact_number,
             texts.format_size,
             texts.format_duration,
+            texts.format_short_duration,
             texts.format_percentage,
             texts.format_iso_seconds,
             texts.format_utc_time,
