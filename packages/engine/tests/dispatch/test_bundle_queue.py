@@ -28,9 +28,10 @@ def test_source_bundle_lets_later_bundles_run_first_for_a_limited_time() -> None
 def test_removed_bundle_is_no_longer_in_the_queue() -> None:
     waiting = BundleQueue(is_source, STAND_BACK)
     waiting.add_bundles((bundle(n) for n in range(6)), 0.0)
-    waiting.remove_bundle(2, 1)
-    waiting.remove_bundle(3, 2)
+    waiting.remove_bundles([(2, 1), (3, 2)])
+    assert waiting.non_source_count == 5
     assert order_of(waiting) == [0, 1, 3, 4, 5]
+    assert waiting.non_source_count == 0
 
 
 @given(

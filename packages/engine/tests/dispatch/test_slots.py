@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_runner_engine.dispatch.slots import BlockedTimeLimits, Slot, select_slot
+from beam_runner_engine.dispatch.slots import BlockedTimeLimits, FreeSlots, Slot
 
 from .bundles import bundle
 
@@ -88,5 +88,8 @@ def test_bundle_of_a_key_shard_gets_the_slot_that_last_ran_the_shard() -> None:
     for shard, one in enumerate(places):
         one.begin_bundle(bundle(shard, shard=shard), 0.0)
         one.begin_bundle(None, 1.0)
-    assert select_slot(bundle(9, shard=1), places) is places[1]
-    assert select_slot(bundle(9, shard=7), places) is places[-1]
+    free = FreeSlots(places)
+    assert free.take_slot(bundle(9, shard=1)) is places[1]
+    assert free.take_slot(bundle(10, shard=1)) is places[2]
+    assert free.take_slot(bundle(11, shard=2)) is places[0]
+    assert not free

@@ -6,7 +6,7 @@ import attrs
 
 from beam_runner_engine.dispatch.bundle_queue import BundleQueue
 from beam_runner_engine.dispatch.parallelism import ParallelismRules
-from beam_runner_engine.dispatch.slots import BlockedTimeLimits, Slot, select_slot
+from beam_runner_engine.dispatch.slots import BlockedTimeLimits, FreeSlots, Slot
 from beam_runner_engine.dispatch.yielding import compute_yield_time, select_yielding_slots
 from beam_runner_engine.scheduler.commands import OpenBundles
 from beam_runner_engine.scheduler.events import GiveWay
@@ -48,11 +48,10 @@ class PlacedJob:
 
     def give(self) -> None:
         """Assigns queued bundles to slots."""
-        idle = [place for place in self.places if place.is_idle]
+        idle = FreeSlots([place for place in self.places if place.is_idle])
         for _ in range(min(self._may_begin(), len(idle), len(self.waiting))):
             bundle = self.waiting.take_next_bundle()
-            place = select_slot(bundle, idle)
-            idle.remove(place)
+            place = idle.take_slot(bundle)
             place.begin_bundle(bundle, self.now)
 
     def ask(self, spare: float) -> list[StartedPlace]:

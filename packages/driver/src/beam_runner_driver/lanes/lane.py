@@ -4,10 +4,13 @@ from ``time.monotonic``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 from beam_runner_engine.dispatch.slots import Slot
-from beam_runner_runtime.channel.attempts import Attempt
-from beam_runner_runtime.channel.messages import FromServer
+from beam_runner_engine.scheduler.events import BundleFailed
+from beam_runner_runtime.channel.attempts import Attempt, LanePlace, add_lane_to_failure
+from beam_runner_runtime.channel.messages import BundleReply, Entry, FromServer
 from beam_runner_runtime.channel.server import WorkerLink
 
 
@@ -33,3 +36,18 @@ class Lane(Slot):
         """Sends a command to the lane's worker process. The lane must have a process."""
         assert self.link is not None
         self.link.send(command)
+
+
+def add_lane_to_entries(entries: Iterable[Entry], place: LanePlace | None) -> list[Entry]:
+    """Returns journal entries from a process, with the process's lane added to commits and to
+    failures of user code.
+    """
+    found: list[Entry] = []
+    for entry in entries:
+        if isinstance(entry, BundleReply):
+            found.append(attrs.evolve(entry, place=place))
+        elif isinstance(entry, BundleFailed):
+            found.append(add_lane_to_failure(entry, place))
+        else:
+            found.append(entry)
+    return found

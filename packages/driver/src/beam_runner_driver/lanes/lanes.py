@@ -13,13 +13,11 @@ import attrs
 from beam_runner_engine.dispatch.bundle_queue import BundleQueue
 from beam_runner_engine.dispatch.idle_slots import find_idle_slots, select_slot_to_release
 from beam_runner_engine.dispatch.parallelism import ParallelismRules
-from beam_runner_engine.dispatch.slots import BlockedTimeLimits, select_slot
+from beam_runner_engine.dispatch.slots import BlockedTimeLimits, FreeSlots
 from beam_runner_engine.dispatch.yielding import compute_yield_time, select_yielding_slots
 from beam_runner_engine.scheduler.commands import Bundle
-from beam_runner_engine.scheduler.events import BundleFailed
-from beam_runner_runtime.channel.attempts import Attempt, LanePlace, add_lane_to_failure
+from beam_runner_runtime.channel.attempts import Attempt, LanePlace
 from beam_runner_runtime.channel.messages import (
-    BundleReply,
     CloseLane,
     Entry,
     ExitProcess,
@@ -30,7 +28,7 @@ from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.cpu_contention import CpuSlowdown
 from beam_runner_runtime.tuning import TUNING
 
-from beam_runner_driver.lanes.lane import Lane
+from beam_runner_driver.lanes.lane import Lane, add_lane_to_entries
 from beam_runner_driver.lanes.lost_work import LostWork
 from beam_runner_driver.lanes.slots import JobSlots
 from beam_runner_driver.lanes.watchdog import AssignedWork
@@ -38,6 +36,9 @@ from beam_runner_driver.lanes.watchdog import AssignedWork
 _PATIENCE = BlockedTimeLimits(
     TUNING.blocked_seconds, TUNING.preparing_seconds, TUNING.unheard_seconds
 )
+
+_BLOCKED_CHECK_SECONDS = 0.05
+"""Time between two counts of blocked lanes. A count looks at all lanes, which can be thousands."""
 
 
 class LaneDispatcher:
@@ -83,6 +84,8 @@ class LaneDispatcher:
         self._waiting = BundleQueue(is_source, TUNING.source_seconds)
         self._slowness = CpuSlowdown()
         self._not_before = 0.0
+        self._next_idle_check = 0.0
+        self._next_blocked_check = 0.0
         self.alive: set[int] = set()
 
     def queue_bundles(self, bundles: Iterable[Bundle]) -> None:
@@ -244,39 +247,28 @@ class LaneDispatcher:
         return None if lane is None else LanePlace(lane.number, hello.host, hello.pid)
 
     def add_lane_to_entries(self, link: WorkerLink, entries: Iterable[Entry]) -> list[Entry]:
-        """Returns journal entries from a process, with the lane's number added to commits and to
-        failures of user code.
-        """
-        place = self.find_lane_record(link)
-        found: list[Entry] = []
-        for entry in entries:
-            if isinstance(entry, BundleReply):
-                found.append(attrs.evolve(entry, place=place))
-            else:
-                found.append(
-                    add_lane_to_failure(entry, place) if isinstance(entry, BundleFailed) else entry
-                )
-        return found
+        """Returns journal entries from a process, with the process's lane added."""
+        return add_lane_to_entries(entries, self.find_lane_record(link))
 
     def remove_waiting_attempts(self, attempts: Iterable[Attempt]) -> None:
         """Removes waiting attempts. Running attempts end with the processes that `close_lanes` returns."""
-        for attempt in attempts:
-            self._waiting.remove_bundle(attempt.bundle, attempt.attempt)
+        self._waiting.remove_bundles([(one.bundle, one.attempt) for one in attempts])
 
     def assign_bundles(self) -> None:
         """Assigns waiting bundles to idle lanes, and opens more lanes if necessary."""
         if self._slots.must_release_slot:
             self._release_slot()
-        idle = [lane for lane in self._lanes.values() if lane.is_idle]
+        if not self._waiting and not self._loop_waits:
+            return
+        idle = FreeSlots([lane for lane in self._lanes.values() if lane.is_idle])
         if self._loop_waits and idle:
-            lane = idle.pop()
+            lane = idle.take_slot()
             self._loop_waits = False
             lane.begin_loop(time.monotonic())
             lane.send(self._loop_order())
         for _ in range(min(self._count_startable_bundles(), len(idle), len(self._waiting))):
             bundle = self._waiting.take_next_bundle()
-            lane = select_slot(bundle, idle)
-            idle.remove(lane)
+            lane = idle.take_slot(bundle)
             lane.begin_bundle(bundle, time.monotonic())
             lane.send(self._order(bundle))
         for _ in range(self._count_missing_lanes()):
@@ -303,8 +295,7 @@ class LaneDispatcher:
         ]
         for lane in lanes:
             lane.giving_way, lane.asked = True, now
-        running = [lane.running for lane in lanes if lane.running is not None]
-        return [Attempt.from_bundle(bundle) for bundle in running]
+        return [Attempt.from_bundle(lane.running) for lane in lanes if lane.running is not None]
 
     def record_failed_yield(self, attempt: Attempt) -> None:
         """Handles a source bundle that can't split yet. The server asks again after a time slice."""
@@ -314,7 +305,12 @@ class LaneDispatcher:
 
     def close_idle_lanes(self, *, at_once: bool = False) -> None:
         """Closes lanes that are idle for `TUNING.lane_idle_seconds`, or all idle lanes if `at_once` is true."""
-        limit = time.monotonic() - (0.0 if at_once else TUNING.lane_idle_seconds)
+        # A job can have thousands of lanes, so don't look at them in every round.
+        now = time.monotonic()
+        if now < self._next_idle_check and not at_once:
+            return
+        self._next_idle_check = now + TUNING.lane_idle_seconds / 10
+        limit = now - (0.0 if at_once else TUNING.lane_idle_seconds)
         for lane in find_idle_slots(self._lanes.values(), limit):
             self._close_lane(lane)
 
@@ -389,11 +385,15 @@ class LaneDispatcher:
 
     def _count_missing_lanes(self) -> int:
         """Returns the number of lanes to start for the waiting bundles."""
-        if not self._slots.can_request_lanes or time.monotonic() < self._not_before:
+        wanted = len(self._waiting) + self._loop_waits
+        now, is_full = time.monotonic(), len(self._lanes) >= self._parallelism.cores
+        if not wanted or not self._slots.can_request_lanes or now < self._not_before:
             return 0
-        return self._parallelism.count_missing_slots(
-            self._lanes.values(),
-            len(self._waiting) + self._loop_waits,
-            self._slots.free_slots,
-            time.monotonic(),
+        if is_full and now < self._next_blocked_check:
+            return 0
+        missing = self._parallelism.count_missing_slots(
+            self._lanes.values(), wanted, self._slots.free_slots, now
         )
+        if is_full and not missing:
+            self._next_blocked_check = now + _BLOCKED_CHECK_SECONDS
+        return missing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
@@ -118,11 +118,29 @@ class Slot:
         return self.is_busy and self.changed < now - seconds
 
 
-def select_slot(bundle: Bundle, free: Sequence[AnySlot]) -> AnySlot:
-    """Returns the free slot for a bundle. Prefers the slot that last ran the bundle's shard and
-    still caches its state.
+class FreeSlots(Generic[AnySlot]):
+    """Free slots, and the choice of a slot for each bundle in constant time.
 
-    `free` must not be empty.
+    Args:
+        slots: the free slots, all different.
     """
-    mine = (bundle.stage, bundle.shard)
-    return next((place for place in free if place.last == mine), free[-1])
+
+    def __init__(self, slots: Sequence[AnySlot]) -> None:
+        self._free = dict.fromkeys(slots)
+        self._by_last: dict[tuple[str, int | None] | None, list[AnySlot]] = {}
+        for slot in reversed(slots):
+            self._by_last.setdefault(slot.last, []).append(slot)
+
+    def __len__(self) -> int:
+        return len(self._free)
+
+    def take_slot(self, bundle: Bundle | None = None) -> AnySlot:
+        """Removes and returns the free slot for a bundle. Prefers the slot that last ran the bundle's
+        shard and still caches its state, and the last free slot otherwise. A slot must be free.
+        """
+        same = self._by_last.get((bundle.stage, bundle.shard), []) if bundle else []
+        while same and same[-1] not in self._free:
+            same.pop()
+        slot = same.pop() if same else next(reversed(self._free))
+        del self._free[slot]
+        return slot

@@ -24,12 +24,14 @@ def select_yielding_slots(
         waiting: the bundles that wait for a slot.
         may_begin: function that returns the number of bundles that can start in free slots.
     """
+    if not waiting.non_source_count:
+        return []  # Return early: every round calls this function, and a job can have thousands of slots.
     sources = [
         place for place in places if place.running is not None and waiting.is_source(place.running)
     ]
     staying = [place for place in sources if not place.giving_way]
     if not staying:
-        return []  # Return early: every round calls this function, and counting the waiting bundles takes time.
+        return []
     free = sum(not place.is_busy for place in places)
     coming = len(sources) - len(staying) + min(free, max(0, may_begin()))
     wanted = max(0, waiting.non_source_count - coming)
