@@ -5,6 +5,7 @@ runner.
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -174,9 +175,20 @@ def interrupt(element: bytes) -> None:
     raise KeyboardInterrupt
 
 
-def test_keyboard_interrupt_reaches_process() -> None:
-    with Host(after_impulse(beam.Map(interrupt))) as host, pytest.raises(KeyboardInterrupt):
-        host.run()
+@pytest.mark.parametrize(
+    ("handler", "error"),
+    [(signal.default_int_handler, KeyboardInterrupt), (signal.SIG_DFL, BundleError)],
+)
+def test_keyboard_interrupt_is_failure_of_user_code_only_if_sigint_ends_process(
+    handler: Any, error: type[BaseException]
+) -> None:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with Host(after_impulse(beam.Map(interrupt))) as host, pytest.raises(error) as failed:
+            host.run()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert isinstance(failed.value, KeyboardInterrupt) or "KeyboardInterrupt" in str(failed.value)
 
 
 def multi_line(element: bytes) -> None:

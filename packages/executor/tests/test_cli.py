@@ -60,21 +60,6 @@ def run_briefly(folder: Path, *arguments: str, **more: str) -> subprocess.Comple
     )
 
 
-def test_server_command_with_wrong_flag_exits_quickly_with_code_2(folder: Path) -> None:
-    done = run_briefly(folder, "--job-prot=1")
-    assert done.returncode == 2
-    assert "did you mean --job-port?" in done.stderr
-
-
-@pytest.mark.timeout(120)
-def test_server_command_without_java_prints_one_sentence(folder: Path) -> None:
-    done = run_briefly(folder, "--job-port", "0", JAVA_HOME="/nowhere")
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert "install Java 17 or newer" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
 @pytest.mark.timeout(120)
 def test_server_command_with_port_in_use_prints_one_sentence_and_ends_java(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,44 +53,6 @@ def refusal(
     root.handlers[:] = logging_before[1]
     for number, handler in handlers.items():
         signal.signal(number, handler)
-
-
-def test_server_start_with_artifacts_folder_that_cannot_be_created_is_reported(
-    refusal: Callable[..., str],
-) -> None:
-    reason = "Can't use /dev/null/artifacts as artifacts folder: Not a directory"
-    assert refusal("--artifacts-dir=/dev/null/artifacts") == reason
-
-
-@pytest.mark.timeout(120)
-def test_server_start_with_port_file_that_cannot_be_written_is_reported() -> None:
-    flags = ("--job-port=0", "--log-level=warning", "--port-file=/dev/null/port")
-    command = [sys.executable, "-m", "beam_runner_server.cli", *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    sentence = done.stderr.splitlines()[-1]  # imports of Beam can print warnings before
-    assert "Can't write --port-file /dev/null/port: [Errno 20] Not a directory" in sentence
-
-
-@pytest.mark.parametrize("flags", [(), ("--allow-remote",)])
-def test_server_start_on_public_address_without_users_is_refused(
-    refusal: Callable[..., str], flags: tuple[str, ...]
-) -> None:
-    sentence = refusal("--job-host=0.0.0.0", *flags)
-    assert sentence.startswith("Can't listen at 0.0.0.0: other machines")
-    assert sentence.endswith(
-        ": set --allow-remote, and --token-file, --users-file or --tls-client-ca"
-    )
-
-
-def test_server_start_with_empty_token_file_is_reported(
-    refusal: Callable[..., str], tmp_path: Path
-) -> None:
-    (tmp_path / "token").touch()
-    assert f"{tmp_path}/token contains no valid token" in refusal(
-        f"--token-file={tmp_path / 'token'}"
-    )
 
 
 @pytest.mark.parametrize("lock", ["jobs.lock", "journal.lock"])

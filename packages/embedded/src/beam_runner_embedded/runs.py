@@ -9,6 +9,7 @@ results.
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -197,13 +198,16 @@ class StepError(Exception):
 
 
 def is_user_code_error(error: BaseException) -> bool:
-    """Returns True if an exception from an operation is a failure of user code; False for a keyboard
-    interrupt.
+    """Returns True if an exception from an operation is a failure of user code.
 
     In an operation, only user code raises exceptions outside ``Exception``, such as ``SystemExit``
-    or asyncio's cancellation.
+    or asyncio's cancellation. A ``KeyboardInterrupt`` can also come from Ctrl-C, unless SIGINT ends
+    this process, as in a worker process.
     """
-    return not isinstance(error, KeyboardInterrupt)
+    return (
+        not isinstance(error, KeyboardInterrupt)
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    )
 
 
 def add_step_name(error: BaseException, op: operations.Operation) -> BaseException:

@@ -48,10 +48,10 @@ _Record = TypeVar("_Record")
 _CHUNK = 2 << 20
 _OPTIONS = (
     *CHANNEL_OPTIONS,
-    # Short intervals between connection attempts and pings find a restarted server within seconds,
-    # and detect a lost server.
+    # Short intervals between attempts and pings find a restarted server, and detect a lost server.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # The minimum is also gRPC's limit for an attempt, which a busy machine or a slow network needs.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),

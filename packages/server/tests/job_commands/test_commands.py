@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import json
-import socket
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from beam_runner_jobservices.guard import read_guard
 from beam_runner_model.jobs import JobState
 
-from beam_runner_server import cli
-from beam_runner_server.plain import PlainProgram
-
 from .conftest import FakeJob, FakeServer
-
-
-@pytest.fixture
-def silent() -> Iterator[str]:
-    """The address of a program that accepts connections and never responds."""
-    with socket.create_server(("localhost", 0)) as listening:
-        yield f"localhost:{listening.getsockname()[1]}"
 
 
 def test_list_command_prints_jobs_newest_first(
@@ -150,49 +137,3 @@ def test_drain_command_returns_while_job_drains(
     assert capsys.readouterr().out == f"job {job.job_id} is DRAINING\n"
     job.reporter.state(JobState.FAILED, "no")
     assert server.run("drain", "one") == 1
-
-
-def test_job_commands_without_server_fail_within_limit(
-    silent: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with socket.create_server(("localhost", 0)) as taken:
-        closed = f"localhost:{taken.getsockname()[1]}"
-    for address, text in (
-        (closed, "no job server responds at"),
-        ("no-such-host.invalid:1", "no job server responds at"),
-        (silent, ""),
-    ):
-        began = time.monotonic()
-        assert cli.main(["jobs", "--job-endpoint", address], PlainProgram()) == 1
-        assert time.monotonic() - began < 60
-        error = capsys.readouterr().err
-        assert text in error
-        assert address in error
-        assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["jobs", "--job-endpoint", "localhost"], "expected HOST:PORT"),
-        (["jobs", "--all"], "--all"),
-        (["describe"], "JOB"),
-        (["logs", "one", "--tail", "0"], "1 or more"),
-    ],
-)
-def test_job_command_with_wrong_command_line_fails_with_one_line(
-    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        cli.main(arguments, PlainProgram())
-    error = capsys.readouterr().err
-    assert text in error
-    assert error.count("\n") == 1
-
-
-def test_misspelled_job_command_fails_and_names_nearest_command(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        cli.main(["canel", "job"], PlainProgram())
-    assert "did you mean the command cancel?" in capsys.readouterr().err

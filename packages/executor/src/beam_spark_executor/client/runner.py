@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -57,8 +59,16 @@ class BeamSparkRunner(portable_runner.PortableRunner):
 
     def default_environment(self, options: PipelineOptions) -> Environment:
         """Returns the environment that the pipeline options request, with the classes of the program's main script."""
-        with _skip_package_list(options):
-            environment = super().default_environment(options)
+        try:
+            with _skip_package_list(options):
+                environment = super().default_environment(options)
+        except RuntimeError as error:
+            if not isinstance(failed := error.__cause__, subprocess.CalledProcessError):
+                raise
+            raise RuntimeError(
+                "Can't build or download the packages of the pipeline: see the messages above of"
+                f" {shlex.join(map(str, failed.cmd))} (exit code {failed.returncode})"
+            ) from None
         classes = pickle_main_classes()
         if classes:
             self._files = tempfile.TemporaryDirectory(prefix="beam-spark-runner-")
@@ -90,10 +100,20 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         Raises:
             RuntimeError: the server refuses the pipeline or doesn't start, or an interactive
                 pipeline fails; the text says why.
-            ValueError: a transform reads a PCollection of another pipeline.
+            ValueError: a transform reads a PCollection of another pipeline, or an option is wrong.
         """
-        check_producers(pipeline)
         ours = options.view_as(BeamSparkOptions)
+        try:
+            return self._submit_pipeline(pipeline, options, ours)
+        except (RuntimeError, ValueError) as error:
+            # The text is for the user, so omit the frames of the runner.
+            trace = error.__traceback__ if ours.beam_spark_verbose_errors else None
+            raise error.with_traceback(trace) from error.__cause__
+
+    def _submit_pipeline(
+        self, pipeline: Any, options: PipelineOptions, ours: BeamSparkOptions
+    ) -> BeamSparkResult:
+        check_producers(pipeline)
         progress = JobProgress(make_display(ProgressMode(ours.beam_spark_progress), sys.stderr))
         with progress.show_phase("starting the job server"):
             server = get_server_for_options(options)

@@ -227,9 +227,8 @@ def _become_daemon(
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         environment, arguments, path = told["environment"], told["arguments"], told["path"]
         assert isinstance(environment, dict)
         assert isinstance(arguments, list)

@@ -73,9 +73,8 @@ def _become_worker(told: str, number: int) -> NoReturn:
             # Become the parent of orphaned processes of user code. After the exit of this worker,
             # the reaper becomes their parent.
             reaper.adopt_orphans()
-        for each in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+        for each in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(each, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         reaper.redirect_to_null(0)
         os.dup2(2, 1)  # the server must not read the output of user code
         from beam_runner_runtime.channel.messages import Endpoint

@@ -201,10 +201,16 @@ def _install_packages(
     )
     with asking:
         assert asking.stdout is not None
+        last = ""
         for raw in asking.stdout:
-            say(raw.decode("utf-8", "replace").rstrip())
+            line = raw.decode("utf-8", "replace").rstrip()
+            say(line)
+            last = line.strip() or last
     if asking.returncode != 0:
-        raise InstallationError(f"pip exited with code {asking.returncode}")
+        names = ", ".join(Path(each).name for each in arguments if os.path.isfile(each))
+        raise InstallationError(
+            f"pip can't install {names} (exit code {asking.returncode}): {last}"
+        )
 
 
 def _remove_unused_environments(folder: Path) -> None:
