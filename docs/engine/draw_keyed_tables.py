@@ -136,20 +136,20 @@ def _stateful(*, sorted_input: bool = False) -> StatefulShard:
         strategy, on_window_expiration=not sorted_input, time_sorted_input=sorted_input
     )
     shard = StatefulShard(spec, MemoryCellStore())
-    shard.admit_elements([KEY], [window], [T], [b""], CurrentTimes(0))
+    shard.accept_elements([KEY], [window], [T], [b""], CurrentTimes(0))
     return shard
 
 
 def _sorted_element(offset: int) -> str:
     return (
         "goes on"
-        if _stateful(sorted_input=True).take_next_work(CurrentTimes(T + offset))
+        if _stateful(sorted_input=True).take_next_due_work(CurrentTimes(T + offset))
         else "waits"
     )
 
 
 def _expiry(offset: int) -> str:
-    return "expired" if _stateful().take_next_work(CurrentTimes(T + offset)) else "open"
+    return "expired" if _stateful().take_next_due_work(CurrentTimes(T + offset)) else "open"
 
 
 def _timer(domain: TimeDomain) -> Callable[[int], str]:
@@ -158,7 +158,7 @@ def _timer(domain: TimeDomain) -> Callable[[int], str]:
         shard.set_timer(Timer(KEY, b"", "family", "", domain, T, None))
         event_time = domain is TimeDomain.EVENT_TIME
         now = CurrentTimes(T + offset, 0) if event_time else CurrentTimes(0, T + offset)
-        return "rings" if shard.take_next_work(now) else "waits"
+        return "rings" if shard.take_next_due_work(now) else "waits"
 
     return moment
 

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 import attrs
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.now import CurrentTimes
-from beam_runner_engine.scheduler.commands import Bundle, FailJob, FinishJob, OpenBundles, WakeAt
+from beam_runner_engine.scheduler.commands import (
+    Bundle,
+    FailJob,
+    FinishJob,
+    OpenBundles,
+    RequestTick,
+)
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import (
     BundleDone,
@@ -28,9 +34,9 @@ from beam_runner_engine.scheduler.events import (
 )
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
+    DefaultWindowMapping,
     GraphSpec,
     SideInputSpec,
-    SideWindowOf,
     StageKind,
     StageSpec,
 )
@@ -86,7 +92,7 @@ def flat_map(
     `windows` gives them new windows. A side input is the list of the values in the element's
     window, which is of `side_windows`.
     """
-    mapping = SideWindowOf(side_windows or GlobalWindows())
+    mapping = DefaultWindowMapping(side_windows or GlobalWindows())
 
     def process(bundle: Bundle, _: MemoryCellStore) -> tuple[list[Row], dict[str, Any]]:
         """Goes through the elements in the windows that are meant; the others come later."""
@@ -160,7 +166,7 @@ def run(*pipeline: Transform) -> dict[str, list[Row]]:
             match command:
                 case OpenBundles(_, bundles):
                     events.extend(map(answer, bundles))
-                case WakeAt(alarm):
+                case RequestTick(alarm):
                     time = alarm  # Nothing takes time here, so it rings when all else is done.
                 case FinishJob():
                     return dict(collections)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
+from beam_runner_engine.scheduler.commands import Bundle, Input, SectionStageInput
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Output
 from beam_runner_model.buffers import BufferKind
@@ -104,7 +104,7 @@ class FakeSections:
         return BundleReply(done, None, metrics.infos())
 
     def _bundles_of(
-        self, bundle: Bundle, part: SectionPart, made: Mapping[str, list[Data]]
+        self, bundle: Bundle, part: SectionStageInput, made: Mapping[str, list[Data]]
     ) -> Iterator[Bundle]:
         buffer_id = self.plan.stages[part.stage].input_buffer or ""
         inputs = part.inputs or tuple(map(Input, made.get(buffer_id, ())))

@@ -10,7 +10,7 @@ import attrs
 from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 from beam_runner_driver.ledger.scheduling import make_root_outputs
 from beam_runner_embedded.harness import EmbeddedHarness
-from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
+from beam_runner_engine.scheduler.commands import Bundle, Input, SectionStageInput
 from beam_runner_model.buffers import MergingPlan
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_planner.plan import JobPlan, StagePlan
@@ -44,7 +44,7 @@ def order_of(plan: JobPlan, stages: Iterable[str] | None = None) -> RunBundle:
     for stage_id in stages or plan.stages:
         root = roots.get(f"impulse:{stage_id}")
         inputs = () if root is None else (Input(root),)
-        parts.append(SectionPart(stage_id, inputs, (), MIN_TIMESTAMP))
+        parts.append(SectionStageInput(stage_id, inputs, (), MIN_TIMESTAMP))
     bundle = Bundle(
         number=7,
         attempt=1,

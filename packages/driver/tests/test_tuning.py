@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 import pytest
-from beam_runner_engine.scheduler.policy import SectionFacts, SectionPolicy
+from beam_runner_engine.scheduler.policy import SectionPolicy, SectionStatistics
 from beam_runner_engine.scheduler.specs import Limits, Pauses
 from beam_runner_runtime.job_options import BulkMode, RunnerOptions
 
@@ -65,7 +65,7 @@ def test_job_option_disables_sections_unless_machines_share_no_store(
         plan(), 2, RETRIES, wishes, server, shares_data=shares_data
     ).section_policy
     assert (policy is not None) is has_sections
-    little = SectionFacts(("read", "group"), 1, 1, None, 1, 8)
+    little = SectionStatistics(("read", "group"), 1, 1, None, 1, 8)
     assert policy is None or policy.should_open_section(little)
 
 
@@ -84,7 +84,10 @@ def test_sections_with_shared_folder_are_used_for_large_or_unknown_data(
 
     found = policy(BulkMode.AUTO)
     assert found is not None
-    assert found.should_open_section(SectionFacts(("read", "group"), 1, size, work, 1, 8)) is opens
+    assert (
+        found.should_open_section(SectionStatistics(("read", "group"), 1, size, work, 1, 8))
+        is opens
+    )
     assert policy(BulkMode.NEVER) is None
 
 

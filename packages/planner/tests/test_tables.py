@@ -84,9 +84,9 @@ def test_spark_stream_positions_advance_watermark_and_drain_truncates_last_posit
         BundleDone(turn.number, 1, (Output(rows, some("rows", 5_000)),), (left,))
     )
     (reader,) = scheduler.open_bundles
-    assert scheduler.report_stage(reader.stage).output_watermark == 5_000
+    assert scheduler.create_stage_report(reader.stage).output_watermark == 5_000
     scheduler.handle_event(BundleDone(reader.number, 1))
-    assert scheduler.report_stage(reader.stage).output_watermark == 11_000
+    assert scheduler.create_stage_report(reader.stage).output_watermark == 11_000
     assert scheduler.open_bundles == ()
     scheduler.handle_event(Drain())
     (last,) = scheduler.open_bundles

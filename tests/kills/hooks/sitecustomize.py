@@ -84,7 +84,7 @@ def patch_coordinator(module: ModuleType) -> None:
     module.JobDriver = JobDriver  # type: ignore[attr-defined]
     around(JobDriver, "execute_commands", "before commands", "after commands")
     around(module.JobCoordinator, "resume_job", "before begin", "after begin")
-    commit = module.JobCoordinator.record_entries
+    commit = module.JobCoordinator.record_journal_entries
 
     def record(self: Any, entries: Any) -> Any:
         if any(getattr(getattr(entry, "done", None), "finalize", False) for entry in entries):
@@ -104,7 +104,7 @@ def patch_coordinator(module: ModuleType) -> None:
             return commands
         return commit(self, entries)
 
-    module.JobCoordinator.record_entries = record
+    module.JobCoordinator.record_journal_entries = record
 
 
 def patch_patient_journal(module: ModuleType) -> None:

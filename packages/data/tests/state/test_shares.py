@@ -12,11 +12,11 @@ from unittest import mock
 
 import attrs
 import pytest
-from beam_runner_engine.keyed.agenda import EVENTS
 from beam_runner_engine.keyed.cells import CellDelta, CellId
-from beam_runner_engine.keyed.division import DIVISION_MARK, read_agenda_key
+from beam_runner_engine.keyed.division import DIVISION_MARK, read_key_of_due_time
+from beam_runner_engine.keyed.due_times import EVENTS
 from beam_runner_engine.keyed.holds import HOLDS
-from beam_runner_engine.keyed.references import pack_reference
+from beam_runner_engine.keyed.references import pack_byte_strings
 from beam_runner_engine.keyed.timer_families import FAMILIES
 from beam_runner_engine.testing.stores import MemoryCellStore
 from beam_runner_model.window_coders import encode_instant
@@ -30,7 +30,7 @@ from beam_runner_data.state.store import ShardStore
 KEYS = [b"key %d" % number for number in range(6)]
 AGENDA = CellId(EVENTS, b"", b"")
 ENTRIES = [
-    encode_instant(time) + pack_reference(reference)
+    encode_instant(time) + pack_byte_strings(reference)
     for time, key in itertools.product((1, 2), KEYS)
     for reference in ((key, b"window"), (b"timer", key, b"window", b"family", b""))
 ]
@@ -78,7 +78,7 @@ class Shard:
                 continue
             if cell == AGENDA:
                 contents = {
-                    s: v for s, v in contents.items() if part.contains_key(read_agenda_key(s))
+                    s: v for s, v in contents.items() if part.contains_key(read_key_of_due_time(s))
                 }
             if contents and (cell in (AGENDA, FAMILIES) or part.contains_key(cell.key)):
                 cells[cell] = contents

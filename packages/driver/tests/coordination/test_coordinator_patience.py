@@ -99,7 +99,7 @@ def test_bundle_in_retry_pause_leaves_its_lane_to_other_bundles(tmp_path: Path) 
 
     rig.stages["see"].during = during
     rig.run(until=lambda: not rig.ledger.open_bundles)
-    (failed,) = rig.ledger.list_retries()
+    (failed,) = rig.ledger.list_retried_bundles()
     assert (failed.attempts, failed.due is None) == (1, False)
     assert set(seen(rig)) == {"c", "d"}, "a and b share a bundle"
     assert len(rig.workers) == 1
@@ -130,11 +130,11 @@ def test_next_server_continues_retry_pause_of_bundle(tmp_path: Path, loop_bytes:
     limits = {**PATIENT, "pauses": Pauses(200, 200)}
     first = rig_of(tmp_path, loop_bytes=loop_bytes, limits=limits)
     fails_first(first, 1, MINE)
-    first.run(until=lambda: any(r.due is not None for r in first.ledger.list_retries()))
+    first.run(until=lambda: any(r.due is not None for r in first.ledger.list_retried_bundles()))
     first.stop()
-    (before,) = (r for r in first.ledger.list_retries() if r.due is not None)
+    (before,) = (r for r in first.ledger.list_retried_bundles() if r.due is not None)
     rig = Rig(tmp_path, PLAN, TRANSFORMS, loop_bytes=loop_bytes)
-    assert [r for r in rig.ledger.list_retries() if r.due is not None] == [before]
+    assert [r for r in rig.ledger.list_retried_bundles() if r.due is not None] == [before]
     assert before.bundle not in rig.ledger.open_bundles
     rig.begin()
     rig.run()
@@ -147,7 +147,7 @@ def test_record_of_failed_bundle_names_step_element_attempts_and_next_attempt(
 ) -> None:
     rig = rig_of(tmp_path, limits={**PATIENT, "pauses": Pauses(60_000, 60_000)})
     fails_first(rig, 1, MINE)
-    rig.run(until=lambda: bool(rig.ledger.list_retries()))
+    rig.run(until=lambda: bool(rig.ledger.list_retried_bundles()))
     (record,) = describe_failed_bundles(rig.ledger, rig.plan, rig.coordinator.clock.now())
     assert (record.stage, record.steps, record.attempts) == ("see", ("the see step",), 1)
     assert (record.kind, record.step) == (FailureCause.USER_CODE, "Outer/Inner")

@@ -213,7 +213,7 @@ def test_cancelled_stream_retains_its_state(new: New) -> None:
         plan=STREAM, keep_seconds=3600, limits={"pauses": Pauses(60_000, 60_000)}, attempts=9
     )
     failing(server).start()
-    wait_until(lambda: bool(server.job._ledger.list_retries()), 30, "a bundle has failed")
+    wait_until(lambda: bool(server.job._ledger.list_retried_bundles()), 30, "a bundle has failed")
     server.job.cancel()
     assert server.wait() is JobState.CANCELLED
     assert server.store.list_finished_jobs().keys() == {"job-1"}

@@ -53,7 +53,7 @@ class OldJob:
             raise self.error
         return self.next
 
-    def hold_stages(self, stages: tuple[str, ...]) -> None:
+    def pause_stages(self, stages: tuple[str, ...]) -> None:
         self.holds.append(stages)
 
     def begin_successor(self, journal: Any, snapshot: bytes) -> None:

@@ -81,7 +81,7 @@ def look(ledger: JobLedger) -> dict[str, Any]:
     """Returns all data that a server reads from a ledger."""
     return {
         "open": ledger.open_bundles,
-        "retries": ledger.list_retries(),
+        "retries": ledger.list_retried_bundles(),
         "opened": ledger.list_oldest_opening_times(),
         "awaited": [ledger.is_open(Attempt.from_bundle(b)) for b in ledger.open_bundles],
         "wake": ledger.next_wake,

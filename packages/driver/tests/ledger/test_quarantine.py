@@ -132,7 +132,7 @@ def test_quarantine_limit_applies_to_concurrent_bundles_together(tmp_path: Path)
     job.apply(first)
     job.apply(second)
     assert job.ledger.quarantine.count == 2
-    assert [retry.bundle.number for retry in job.ledger.list_retries()] == [two.number]
+    assert [retry.bundle.number for retry in job.ledger.list_retried_bundles()] == [two.number]
 
 
 def test_order_for_next_attempt_names_elements_that_failed(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from beam_runner_engine.scheduler.specs import (
     AddElements,
     AdvanceProcessingTime,
     AdvanceWatermark,
+    DefaultWindowMapping,
     GraphSpec,
     SideInputReadiness,
     SideInputSpec,
-    SideWindowOf,
     StageKind,
 )
 from beam_runner_model.buffers import BufferKind
@@ -175,13 +175,13 @@ def test_side_inputs_are_read_at_end_of_their_window() -> None:
     (side,) = sides(samples.two_outputs)
     assert side.readiness is SideInputReadiness.END_OF_WINDOW
     assert side.retention == 7_000
-    assert side.mapping == SideWindowOf(FixedWindows(5_000))
+    assert side.mapping == DefaultWindowMapping(FixedWindows(5_000))
 
 
 def test_side_inputs_with_several_panes_are_readable_after_first_pane() -> None:
     (side,) = sides(samples.updating_side_input)
     assert side.readiness is SideInputReadiness.FIRST_PANE
-    assert side.mapping == SideWindowOf(GlobalWindows())
+    assert side.mapping == DefaultWindowMapping(GlobalWindows())
 
 
 def sides(build: samples.Build) -> list[SideInputSpec]:

@@ -166,7 +166,7 @@ def test_replayed_late_element_holds_watermark_of_its_stage() -> None:
     entry, report = job.replay()
     assert report == ReplayReport(replayed=1, late=1)
     job.job.apply(entry)
-    stage = job.ledger.report_stage(job.stage.stage_id)
+    stage = job.ledger.create_stage_report(job.stage.stage_id)
     assert (stage.input_watermark, stage.output_watermark) == (NOW * 1000, NOW * 1000)
     (bundle,) = job.job.open(job.stage.stage_id)
     assert bundle.inputs[0].data.facts.min_timestamp == 95_000

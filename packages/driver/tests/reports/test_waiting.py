@@ -53,7 +53,7 @@ def test_wait_record_names_stage_of_many_steps_by_first_and_last_step(tmp_path: 
 def test_wait_records_list_unresponsive_process_first_with_its_steps(tmp_path: Path) -> None:
     rig = rig_of(tmp_path)
     silent = SilentProcess(WorkerHello("job", "there", 7), 9.44, "see")
-    first, *_ = find_job_waits(rig.coordinator, rig.plan, [silent], rig.ledger.list_waits())
+    first, *_ = find_job_waits(rig.coordinator, rig.plan, [silent], rig.ledger.list_wait_reasons())
     assert first == Wait(
         WaitKind.PROCESS, "see", ("the see step",), host="there", pid=7, seconds=9.4
     )

@@ -7,8 +7,8 @@ from __future__ import annotations
 import attrs
 import pytest
 from beam_runner_data.rows.refs import KeyShare, Segment
-from beam_runner_engine.scheduler.capture import capture_state
-from beam_runner_engine.scheduler.kept_state import Identities, KeptState
+from beam_runner_engine.scheduler.capture import capture_job_state
+from beam_runner_engine.scheduler.kept_state import Identities, SavedJobState
 from beam_runner_engine.scheduler.policy import DefaultPolicy
 from beam_runner_engine.scheduler.refusals import TransferRefused
 from beam_runner_engine.scheduler.specs import Limits
@@ -113,8 +113,8 @@ def test_update_and_rollback_return_to_the_same_state() -> None:
     updated = make_next_ledger(job.ledger, NextJob(edited, TUNING), same_parts(plan))
     back = make_next_ledger(updated, NextJob(plan, TUNING), same_parts(edited))
 
-    def capture(ledger: JobLedger) -> KeptState:
-        kept = capture_state(
+    def capture(ledger: JobLedger) -> SavedJobState:
+        kept = capture_job_state(
             ledger.scheduler_state,
             Identities(
                 {name: one.identity for name, one in plan.stages.items()},

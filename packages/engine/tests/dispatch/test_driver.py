@@ -19,8 +19,8 @@ from beam_runner_engine.scheduler.commands import (
     OpenBundles,
     Outcome,
     ReleaseState,
+    RequestTick,
     SplitBundle,
-    WakeAt,
 )
 from beam_runner_engine.scheduler.events import Tick
 
@@ -38,7 +38,7 @@ class RecordingHost:
     handled: list[Any] = attrs.field(factory=list)
     done: list[Any] = attrs.field(factory=list)
 
-    def record_entries(self, entries: Sequence[str | Tick]) -> list[Command]:
+    def record_journal_entries(self, entries: Sequence[str | Tick]) -> list[Command]:
         self.handled.append(list(entries))
         return self.answers.pop(0) if self.answers else []
 
@@ -58,10 +58,10 @@ class RecordingHost:
 def test_job_driver_records_one_clock_tick_per_time_before_its_entries() -> None:
     host = RecordingHost()
     driver: JobDriver[str] = JobDriver(host)
-    driver.record_entries(["a", "b"], 10)
-    driver.record_entries(["c"], 10)
-    driver.record_entries(["d"], 9)
-    driver.record_entries(["e"], 11)
+    driver.record_journal_entries(["a", "b"], 10)
+    driver.record_journal_entries(["c"], 10)
+    driver.record_journal_entries(["d"], 9)
+    driver.record_journal_entries(["e"], 11)
     assert host.handled == [[Tick(10), "a", "b"], ["c"], ["d"], [Tick(11), "e"]]
 
 
@@ -69,13 +69,13 @@ def test_job_driver_without_entries_records_a_due_clock_tick() -> None:
     host = RecordingHost()
     driver: JobDriver[str] = JobDriver(host)
     assert driver.compute_wake_delay(10) is None
-    driver.record_entries([], 10)
+    driver.record_journal_entries([], 10)
     host.next_wake = 15
     assert driver.compute_wake_delay(10) == 5
-    driver.record_entries([], 14)
+    driver.record_journal_entries([], 14)
     assert host.handled == []
     assert driver.compute_wake_delay(16) == 0
-    driver.record_entries([], 16)
+    driver.record_journal_entries([], 16)
     assert host.handled == [[Tick(16)]]
 
 
@@ -83,14 +83,14 @@ def test_job_driver_opens_bundles_after_other_commands() -> None:
     commands: list[Command] = [
         OpenBundles("stage", (bundle(1), bundle(2))),
         SplitBundle(7, 1, 0.5),
-        WakeAt(3),
+        RequestTick(3),
         FinalizeBundles((5, 6)),
         ReleaseState("stage"),
         OpenBundles("other", (bundle(3, attempt=2),)),
     ]
     host = RecordingHost([commands])
     driver: JobDriver[str] = JobDriver(host)
-    driver.record_entries(["a"], 1)
+    driver.record_journal_entries(["a"], 1)
     assert host.done == [
         ("split", 7, 1, 0.5),
         ("finalize", [5, 6]),
@@ -104,6 +104,6 @@ def test_job_driver_does_not_open_a_bundle_cancelled_in_the_same_round(end: Comm
     opened = OpenBundles("stage", (bundle(1, attempt=2), bundle(2)))
     host = RecordingHost([[opened, CancelBundles(((1, 2), (2, 1), (3, 1))), end]])
     driver: JobDriver[str] = JobDriver(host)
-    driver.record_entries(["a"], 1)
+    driver.record_journal_entries(["a"], 1)
     assert host.done == [("stop", [(1, 2), (2, 1), (3, 1)])]
     assert driver.has_ended

@@ -16,7 +16,7 @@ def lent(now: float) -> SchedulerLease:
 
 def test_scheduler_loop_restarts_after_a_short_run_only_after_a_pause() -> None:
     lease = lent(100.0)
-    lease.end_loop_for_more_slots(100.25)
+    lease.end_lease_for_more_slots(100.25)
     assert not lease.is_out
     assert not lease.can_start_loop(100.7)
     assert lease.can_start_loop(100.75)
@@ -27,13 +27,13 @@ def test_scheduler_loop_restarts_after_a_long_run_immediately() -> None:
     about later bundles.
     """
     lease = lent(100.0)
-    lease.end_loop_for_more_slots(100.5)
+    lease.end_lease_for_more_slots(100.5)
     assert lease.can_start_loop(100.5)
 
 
 def test_scheduler_loop_restarts_after_a_lost_process_only_after_a_pause() -> None:
     lease = lent(100.0)
-    lease.end_lost_loop(101.0)
+    lease.end_lease_of_lost_loop(101.0)
     assert not lease.can_start_loop(130.9)
     assert lease.can_start_loop(131.0)
 

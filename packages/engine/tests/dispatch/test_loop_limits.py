@@ -8,8 +8,8 @@ from beam_runner_model.facts import DataFacts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.dispatch.loop_limits import LoopLimits, are_small_bundles
-from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
+from beam_runner_engine.dispatch.loop_limits import LoopLimits, are_all_bundles_small
+from beam_runner_engine.scheduler.commands import Bundle, Input, SectionStageInput
 from beam_runner_engine.scheduler.data import Data
 
 from .bundles import bundle
@@ -32,7 +32,7 @@ def reading(*sizes: int) -> Bundle:
 
 
 def section() -> Bundle:
-    return attrs.evolve(bundle(2), parts=(SectionPart("stage", (), (), 0),))
+    return attrs.evolve(bundle(2), parts=(SectionStageInput("stage", (), (), 0),))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def section() -> Bundle:
 def test_bundles_with_little_input_count_as_small_unless_one_is_a_section(
     bundles: list[Bundle], small: bool
 ) -> None:
-    assert are_small_bundles(bundles, 100) == small
+    assert are_all_bundles_small(bundles, 100) == small
     assert LIMITS.needs_several_slots(bundles, usual=0.0) != small
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from beam_runner_engine.dispatch.bundle_queue import BundleQueue
 from beam_runner_engine.dispatch.slots import Slot
-from beam_runner_engine.dispatch.yielding import compute_yield_time, select_yielding_slots
+from beam_runner_engine.dispatch.yielding import compute_yield_time, select_slots_that_must_yield
 
 from .bundles import bundle, is_source
 
@@ -32,19 +32,19 @@ def none() -> int:
 
 def test_longest_running_source_releases_its_slot() -> None:
     places = at_work(100, 1, 101)
-    assert select_yielding_slots(places, waiting(2), none) == [places[0]]
-    assert select_yielding_slots(places, waiting(2, 3, 4), none) == [places[0], places[2]]
+    assert select_slots_that_must_yield(places, waiting(2), none) == [places[0]]
+    assert select_slots_that_must_yield(places, waiting(2, 3, 4), none) == [places[0], places[2]]
 
 
 def test_source_does_not_release_its_slot_to_another_source() -> None:
-    assert select_yielding_slots(at_work(100, 1), waiting(102), none) == []
+    assert select_slots_that_must_yield(at_work(100, 1), waiting(102), none) == []
 
 
 def test_slot_of_a_source_that_is_stopping_counts_as_free() -> None:
     places = at_work(100, 101)
     places[0].giving_way = True
-    assert select_yielding_slots(places, waiting(1), none) == []
-    assert select_yielding_slots(places, waiting(1, 2), none) == [places[1]]
+    assert select_slots_that_must_yield(places, waiting(1), none) == []
+    assert select_slots_that_must_yield(places, waiting(1, 2), none) == [places[1]]
 
 
 @given(
@@ -57,7 +57,7 @@ def test_number_of_stopping_sources_never_exceeds_number_of_waiting_bundles(
 ) -> None:
     places = [Slot() if number is None else at_work(number)[0] for number in running]
     free = min(running.count(None), max(0, may_begin))
-    asked = select_yielding_slots(places, waiting(*range(others)), lambda: may_begin)
+    asked = select_slots_that_must_yield(places, waiting(*range(others)), lambda: may_begin)
     assert len(asked) == min(running.count(100), max(0, others - free))
 
 

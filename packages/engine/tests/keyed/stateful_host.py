@@ -12,7 +12,7 @@ from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.stateful import StatefulShard
-from beam_runner_engine.keyed.stateful_records import DueWork, StatefulSpec, TimerFired
+from beam_runner_engine.keyed.stateful_records import DueWork, FiredTimer, StatefulSpec
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 from beam_runner_engine.testing.stores import MemoryCellStore
 
@@ -53,7 +53,7 @@ class Host:
         returns the values that aren't late.
         """
         many = len(timestamps)
-        admitted = self.shard.admit_elements(
+        admitted = self.shard.accept_elements(
             [KEY] * many, [window] * many, timestamps, timestamps, now
         )
         return [timestamps[row] for row in admitted.rows]
@@ -63,7 +63,7 @@ class Host:
     ) -> list[DueWork]:
         """Runs all due work."""
         out = []
-        while (due := self.shard.take_next_work(now)) is not None:
+        while (due := self.shard.take_next_due_work(now)) is not None:
             out.append(due)
             user(due)
         return out
@@ -97,8 +97,8 @@ def rung(
     True, each timer fires in a separate bundle.
     """
     found: list[tuple[str, int]] = []
-    while (due := host.shard.take_next_work(now)) is not None:
-        assert isinstance(due, TimerFired)
+    while (due := host.shard.take_next_due_work(now)) is not None:
+        assert isinstance(due, FiredTimer)
         found.append((due.timer.family, due.timer.fire_time))
         user(due.timer)
         if commits:

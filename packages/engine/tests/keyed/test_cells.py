@@ -83,7 +83,7 @@ def test_uncommitted_state_changes_read_like_committed_state(
             case ("clear",):
                 cells.clear_cell(CELL)
             case _:
-                store.commit_deltas(cells.list_deltas())
+                store.commit_deltas(cells.list_cell_deltas())
                 cells = UncommittedCells(store)
         _change(model, operation)
         for subkey in (b"", b"a", b"ab", b"b", b"c"):
@@ -102,7 +102,7 @@ def test_listed_state_changes_contain_only_changed_cells() -> None:
     assert cells.read_values(CELL) == (1,)
     cells.append_values(other, [2])
     assert store.read_values(other, b"") is None
-    assert list(cells.list_deltas()) == [other]
+    assert list(cells.list_cell_deltas()) == [other]
 
 
 def test_state_cell_is_read_from_the_store_once() -> None:

@@ -23,15 +23,15 @@ from beam_runner_engine.keyed.cells import CellDelta, CellId
 from beam_runner_engine.keyed.commits import KeyedCommit
 from beam_runner_engine.keyed.division import (
     DIVISION_MARK,
-    CellScope,
-    get_cell_scope,
-    read_agenda_key,
+    NewShardCellPart,
+    get_new_shard_cell_part,
+    read_key_of_due_time,
 )
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.holds import HOLDS, REPORTED_HOLDS
 from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.stateful import StatefulShard
-from beam_runner_engine.keyed.stateful_records import SortedElements, StatefulSpec, TimerFired
+from beam_runner_engine.keyed.stateful_records import FiredTimer, SortedElements, StatefulSpec
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 from beam_runner_engine.testing.stores import MemoryCellStore
 
@@ -50,13 +50,15 @@ def select_cells(cells: Cells, part: int) -> Cells:
     """Returns the state cells of a new shard, as a caller of the engine provides them."""
     found: Cells = {DIVISION_MARK: {b"": []}}
     for cell, contents in cells.items():
-        match get_cell_scope(cell.name):
-            case CellScope.KEY if part_of(cell.key) == part:
+        match get_new_shard_cell_part(cell.name):
+            case NewShardCellPart.KEY if part_of(cell.key) == part:
                 found[cell] = contents
-            case CellScope.SHARD:
+            case NewShardCellPart.SHARD:
                 found[cell] = contents
-            case CellScope.AGENDA:
-                mine = {s: v for s, v in contents.items() if part_of(read_agenda_key(s)) == part}
+            case NewShardCellPart.AGENDA:
+                mine = {
+                    s: v for s, v in contents.items() if part_of(read_key_of_due_time(s)) == part
+                }
                 if mine:
                     found[cell] = mine
     return found
@@ -129,7 +131,7 @@ def count_places(stores: Iterable[MemoryCellStore]) -> Counter[Any]:
     found: Counter[Any] = Counter()
     for store in stores:
         for cell, contents in store.copy_cells().items():
-            if get_cell_scope(cell.name) is CellScope.SHARD:
+            if get_new_shard_cell_part(cell.name) is NewShardCellPart.SHARD:
                 continue
             for subkey, values in contents.items():
                 if cell == HOLDS:
@@ -223,12 +225,12 @@ def test_split_key_shards_run_the_timers_of_the_original_shard(seed: int) -> Non
         found: list[Any] = []
         if rows:
             keys, windows, times, values = zip(*rows, strict=True)
-            admitted = shard.admit_elements(keys, windows, times, values, now)
+            admitted = shard.accept_elements(keys, windows, times, values, now)
             for row, window in zip(admitted.rows, admitted.windows, strict=True):
                 set_timers(shard, keys[row], window, values[row])
                 found.append((keys[row], window, values[row]))
-        while (due := shard.take_next_work(now)) is not None:
-            if isinstance(due, TimerFired):
+        while (due := shard.take_next_due_work(now)) is not None:
+            if isinstance(due, FiredTimer):
                 found.append((due.timer.key, due.timer.family, due.timer.fire_time))
             elif isinstance(due, SortedElements):
                 found.append((due.key, due.window, tuple(due.values)))

@@ -25,9 +25,9 @@ from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.state import BagState
 from beam_runner_engine.keyed.stateful_records import (
     DueWork,
+    ExpiredWindow,
+    FiredTimer,
     StatefulSpec,
-    TimerFired,
-    WindowExpired,
 )
 from beam_runner_engine.keyed.timers import Timer, TimerTable
 
@@ -70,9 +70,9 @@ def test_event_time_timer_after_the_window_expiry_fires_at_the_expiry(
     assert min(time for time in wakes if time is not None) == rings_at
     assert host.run(CurrentTimes(rings_at - 1)) == []
     first, *rest = host.run(CurrentTimes(rings_at))
-    assert first == TimerFired(timer(fire_time, hold=hold))
+    assert first == FiredTimer(timer(fire_time, hold=hold))
     rest += host.run(CurrentTimes(MAX_TIMESTAMP))
-    assert rest == [WindowExpired(KEY, DATA, 99)] * calls_back
+    assert rest == [ExpiredWindow(KEY, DATA, 99)] * calls_back
     host.commit()
     assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
@@ -88,7 +88,7 @@ def test_event_time_timer_after_the_global_window_fires_at_the_end_of_input(
     assert {time for time, _ in host.summary.holds} == {END_OF_GLOBAL_WINDOW}
     assert host.run(CurrentTimes(END_OF_GLOBAL_WINDOW)) == []
     due = host.run(CurrentTimes(MAX_TIMESTAMP))
-    assert [each.timer.fire_time for each in due if isinstance(each, TimerFired)] == list(times)
+    assert [each.timer.fire_time for each in due if isinstance(each, FiredTimer)] == list(times)
     host.commit()
     assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
@@ -136,7 +136,7 @@ def test_timer_past_the_end_of_a_growing_session_waits_for_the_new_end() -> None
     longer = encode_window(IntervalWindow(0, 190))
     host.admit(90, now=CurrentTimes(50), window=encode_window(IntervalWindow(90, 190)))
     assert host.run(CurrentTimes(150)) == []
-    assert host.run(CurrentTimes(151)) == [TimerFired(timer(150, hold=0, window=longer))]
+    assert host.run(CurrentTimes(151)) == [FiredTimer(timer(150, hold=0, window=longer))]
 
 
 def test_expiring_window_fires_its_processing_timers() -> None:
@@ -151,8 +151,8 @@ def test_expiring_window_fires_its_processing_timers() -> None:
     host.commit()
     assert host.summary.next_processing_timer == 1000
     *timers, last = host.run(CurrentTimes(EXPIRY + 1, 11))
-    assert [due.timer.family for due in timers if isinstance(due, TimerFired)] == ["1000", "1001"]
-    assert isinstance(last, WindowExpired)
+    assert [due.timer.family for due in timers if isinstance(due, FiredTimer)] == ["1000", "1001"]
+    assert isinstance(last, ExpiredWindow)
     host.commit()
     assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
@@ -217,7 +217,7 @@ class Relay:
             host.shard.set_timer(new)
 
         def user(due: DueWork, clock: int) -> None:
-            assert isinstance(due, TimerFired)
+            assert isinstance(due, FiredTimer)
             number, window, time = int(due.timer.family), due.timer.window, due.timer.fire_time
             bag = host.shard.get_state(BagState, "bag", KEY, window)
             if number + 1 < len(self.hops):
@@ -229,14 +229,14 @@ class Relay:
         for value, time in enumerate(times):
             for assigned in assign_windows(strategy.window_fn, time):
                 window = encode_window(assigned)
-                admitted = host.shard.admit_elements([KEY], [window], [time], [b""], nows[0])
+                admitted = host.shard.accept_elements([KEY], [window], [time], [b""], nows[0])
                 (window,) = admitted.windows
                 host.shard.get_state(BagState, "bag", KEY, window).add(b"%d" % value)
                 set_hop(0, window, time, nows[0].processing_time)
                 if commits:
                     host.commit()
         for now in nows:
-            while (due := host.shard.take_next_work(now)) is not None:
+            while (due := host.shard.take_next_due_work(now)) is not None:
                 user(due, now.processing_time)
                 if commits:
                     host.commit()
@@ -304,6 +304,6 @@ def test_timers_past_the_window_end_fire_one_at_a_time(
     rung: list[tuple[str, str]] = []
     while due := host.shard.take_due_work(now, 10, looks_past=True):
         (one,) = due
-        assert isinstance(one, TimerFired)
+        assert isinstance(one, FiredTimer)
         rung.append((one.timer.family, one.timer.tag))
     assert rung == [("event", "1"), *places]

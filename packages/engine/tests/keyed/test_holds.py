@@ -15,10 +15,10 @@ def _bundle(
     cells = UncommittedCells(store)
     holds = WatermarkHolds(cells)
     for old, new in moves:
-        holds.move_hold(old, new)
-    holds.save_counts()
-    store.commit_deltas(cells.list_deltas())
-    return holds.list_earliest_holds()
+        holds.move_watermark_hold(old, new)
+    holds.save_hold_counts()
+    store.commit_deltas(cells.list_cell_deltas())
+    return holds.list_earliest_watermark_holds()
 
 
 def test_watermark_holds_are_counted_across_bundles() -> None:

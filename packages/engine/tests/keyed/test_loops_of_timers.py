@@ -9,7 +9,7 @@ from beam_runner_model.times import MAX_TIMESTAMP
 from beam_runner_model.window_fns import FixedWindows
 
 from beam_runner_engine.keyed.now import CurrentTimes
-from beam_runner_engine.keyed.stateful_records import TimerFired, WindowExpired
+from beam_runner_engine.keyed.stateful_records import ExpiredWindow, FiredTimer
 from beam_runner_engine.keyed.timers import Timer
 
 from .stateful_host import DATA, rung, started, timer
@@ -119,7 +119,7 @@ def test_event_time_timer_loop_in_the_global_window_ends_in_a_drain(
     """
     waits = (timer(10, "loop"), timer(15, "other"), timer(5000, "clock", processing=True))
     host = started(GLOBAL, b"", *waits, on_window_expiration=calls_back)
-    told: list[WindowExpired] = []
+    told: list[ExpiredWindow] = []
 
     def user(rung: Timer) -> None:
         again = timer(rung.fire_time + 10, rung.tag, window=b"")
@@ -127,11 +127,11 @@ def test_event_time_timer_loop_in_the_global_window_ends_in_a_drain(
 
     def all_of(now: CurrentTimes) -> list[tuple[str, int]]:
         found = []
-        while (due := host.shard.take_next_work(now)) is not None:
-            if isinstance(due, WindowExpired):
+        while (due := host.shard.take_next_due_work(now)) is not None:
+            if isinstance(due, ExpiredWindow):
                 told.append(due)
                 continue
-            assert isinstance(due, TimerFired)
+            assert isinstance(due, FiredTimer)
             found.append((due.timer.tag, due.timer.fire_time))
             assert len(found) < 20, "the timers ring for ever"
             user(due.timer)

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.records import LAYOUT, decode_record, encode_record
-from beam_runner_engine.keyed.references import pack_reference, unpack_reference
+from beam_runner_engine.keyed.references import pack_byte_strings, unpack_byte_strings
 
 
 @given(st.lists(st.binary(max_size=200)).map(tuple))
 def test_packed_byte_strings_round_trip(parts: tuple[bytes, ...]) -> None:
-    assert unpack_reference(b"12345678" + pack_reference(parts), 8) == parts
+    assert unpack_byte_strings(b"12345678" + pack_byte_strings(parts), 8) == parts
 
 
 PARTS = st.lists(st.lists(st.sampled_from([0, 1, 97, 255])).map(bytes), max_size=3).map(tuple)
@@ -22,13 +22,13 @@ PARTS = st.lists(st.lists(st.sampled_from([0, 1, 97, 255])).map(bytes), max_size
 def test_packed_byte_strings_sort_like_tuples(
     one: tuple[bytes, ...], other: tuple[bytes, ...]
 ) -> None:
-    assert (pack_reference(one) < pack_reference(other)) == (one < other)
+    assert (pack_byte_strings(one) < pack_byte_strings(other)) == (one < other)
 
 
-@pytest.mark.parametrize("data", [pack_reference((b"abc",))[:-1], b"\x02abc\x00"])
+@pytest.mark.parametrize("data", [pack_byte_strings((b"abc",))[:-1], b"\x02abc\x00"])
 def test_invalid_packed_byte_strings_raise_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match="invalid data at byte 0"):
-        unpack_reference(data)
+        unpack_byte_strings(data)
 
 
 def test_encoded_record_round_trips() -> None:

@@ -15,7 +15,7 @@ from beam_runner_engine.keyed.state import (
     OrderedListState,
     State,
     ValueState,
-    merge_state,
+    move_state_to_merged_window,
 )
 from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 from beam_runner_engine.testing.stores import MemoryCellStore
@@ -36,7 +36,7 @@ class Bundles:
 
     def commit(self) -> None:
         """Commits, and starts the next bundle."""
-        self.store.commit_deltas(self.cells.list_deltas())
+        self.store.commit_deltas(self.cells.list_cell_deltas())
         self.cells = UncommittedCells(self.store)
         self.store.reads = 0
 
@@ -144,7 +144,7 @@ def test_state_of_merged_windows_contains_the_values_of_all_windows() -> None:
     bundles.state(MultimapState, b"2").add(b"a", b"2")
     bundles.state(MultimapState, b"2").add(b"b", b"3")
     bundles.commit()
-    merge_state(bundles.cells, "state", b"key", [b"1", b"2", b"into"], b"into")
+    move_state_to_merged_window(bundles.cells, "state", b"key", [b"1", b"2", b"into"], b"into")
     merged = bundles.state(MultimapState, b"into").items()
     assert [(k, list(v)) for k, v in merged] == [(b"a", [b"1", b"2"]), (b"b", [b"3"])]
     assert bundles.state(MultimapState, b"1").is_empty()
@@ -153,8 +153,8 @@ def test_state_of_merged_windows_contains_the_values_of_all_windows() -> None:
 def test_merging_two_value_states_raises_value_error() -> None:
     bundles = Bundles()
     bundles.state(ValueState, b"1").write(b"1")
-    merge_state(bundles.cells, "state", b"key", [b"1"], b"2", single=True)
+    move_state_to_merged_window(bundles.cells, "state", b"key", [b"1"], b"2", single=True)
     assert bundles.state(ValueState, b"2").read() == b"1"
     bundles.state(ValueState, b"3").write(b"3")
     with pytest.raises(ValueError, match="a ValueState can't be merged"):
-        merge_state(bundles.cells, "state", b"key", [b"3"], b"2", single=True)
+        move_state_to_merged_window(bundles.cells, "state", b"key", [b"3"], b"2", single=True)

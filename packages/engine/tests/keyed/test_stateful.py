@@ -18,10 +18,10 @@ from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.state import BagState, State, ValueState
 from beam_runner_engine.keyed.stateful_records import (
     DueWork,
+    ExpiredWindow,
+    FiredTimer,
     SortedElements,
     StatefulSpec,
-    TimerFired,
-    WindowExpired,
 )
 
 from .stateful_host import DATA, KEY, Host, timer
@@ -31,7 +31,7 @@ STATES: dict[str, type[State]] = {"seen": BagState, "last": ValueState}
 
 
 def _tags(due: Iterable[DueWork]) -> list[str]:
-    return [d.timer.tag if isinstance(d, TimerFired) else type(d).__name__ for d in due]
+    return [d.timer.tag if isinstance(d, FiredTimer) else type(d).__name__ for d in due]
 
 
 @pytest.mark.parametrize("commits", [False, True])
@@ -45,7 +45,7 @@ def test_timers_fire_in_order_of_time(commits: bool) -> None:
         assert host.summary.next_event_timer == 11
 
     def user(due: DueWork) -> None:
-        if isinstance(due, TimerFired) and due.timer.tag == "a":
+        if isinstance(due, FiredTimer) and due.timer.tag == "a":
             host.shard.set_timer(timer(20, "b"))
             host.shard.set_timer(timer(80, "never yet"))
 
@@ -68,7 +68,7 @@ def test_timer_set_again_is_replaced_and_cleared_timer_is_removed() -> None:
     assert (host.summary.holds, host.summary.next_event_timer) == (((7, 1),), 41)
     assert host.run(CurrentTimes(40)) == []
     (due,) = host.run(CurrentTimes(41))
-    assert due == TimerFired(timer(40, "a", hold=7))
+    assert due == FiredTimer(timer(40, "a", hold=7))
     host.commit()
     assert host.summary.holds == ()
 
@@ -90,7 +90,7 @@ def test_due_work_not_taken_in_a_bundle_remains_for_the_next_bundle() -> None:
     host.admit(0, now=CurrentTimes(0))
     for tag, time in (("a", 10), ("b", 20)):
         host.shard.set_timer(timer(time, tag))
-    assert host.shard.take_next_work(CurrentTimes(50)) is not None
+    assert host.shard.take_next_due_work(CurrentTimes(50)) is not None
     host.commit()
     assert host.summary.next_event_timer == 21
     assert _tags(host.run(CurrentTimes(50))) == ["b"]
@@ -109,7 +109,7 @@ def test_window_expiry_runs_user_code_and_releases_state() -> None:
     seen: list[bytes] = []
 
     def user(due: DueWork) -> None:
-        assert due == WindowExpired(KEY, DATA, 99)
+        assert due == ExpiredWindow(KEY, DATA, 99)
         seen.extend(host.shard.get_state(BagState, "seen", KEY, DATA).read())
         with pytest.raises(ValueError, match="its window is expiring"):
             host.shard.set_timer(timer(105))
@@ -125,7 +125,7 @@ def test_window_expiry_at_the_end_of_a_bundle_releases_state() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     host.admit(0, now=CurrentTimes(0))
     host.shard.get_state(ValueState, "last", KEY, DATA).write(b"1")
-    assert isinstance(host.shard.take_next_work(CurrentTimes(110)), WindowExpired)
+    assert isinstance(host.shard.take_next_due_work(CurrentTimes(110)), ExpiredWindow)
     host.commit()
     assert host.store.copy_cells() == {}
 
@@ -155,12 +155,12 @@ def test_stateful_shard_unpickled_within_a_bundle_continues_the_bundle() -> None
     for time in (10, 20, 30):
         host.shard.set_timer(timer(time, str(time)))
     host.commit()
-    assert host.shard.take_next_work(CurrentTimes(40)) == TimerFired(timer(10, "10"))
+    assert host.shard.take_next_due_work(CurrentTimes(40)) == FiredTimer(timer(10, "10"))
     host.shard.set_timer(timer(25, "25"))
     twin = Host(host.spec)
     twin.shard = pickle.loads(pickle.dumps(host.shard))
     due = twin.run(CurrentTimes(MAX_TIMESTAMP))
-    assert _tags(due) == ["20", "25", "30", "WindowExpired"]
+    assert _tags(due) == ["20", "25", "30", "ExpiredWindow"]
     assert due == host.run(CurrentTimes(MAX_TIMESTAMP))
     assert twin.shard.finish_bundle() == host.shard.finish_bundle()
 
@@ -168,7 +168,7 @@ def test_stateful_shard_unpickled_within_a_bundle_continues_the_bundle() -> None
 def test_element_of_an_expired_window_is_dropped() -> None:
     host = Host(StatefulSpec(FIXED))
     other = encode_window(IntervalWindow(100, 200))
-    admitted = host.shard.admit_elements(
+    admitted = host.shard.accept_elements(
         [KEY] * 3, [DATA, other, DATA], [1, 101, 2], [b"", b"", b""], CurrentTimes(110)
     )
     assert (list(admitted.rows), list(admitted.windows)) == ([1], [other])
@@ -188,7 +188,7 @@ def test_sorted_input_is_ordered_by_time_with_timers() -> None:
     assert due == [
         SortedElements(KEY, DATA, 10, (10, 10)),
         SortedElements(KEY, DATA, 20, (20,)),
-        TimerFired(timer(20, "t")),
+        FiredTimer(timer(20, "t")),
     ]
     host.commit()
     host.admit(30, now=CurrentTimes(25))
@@ -213,7 +213,7 @@ def test_sorted_input_after_its_window_is_due_at_the_expiry() -> None:
     host.commit()
     assert host.summary.holds == ((20, 1), (99, 1), (109, 2))
     due = host.run(CurrentTimes(110))
-    assert [d.timestamp for d in due if not isinstance(d, TimerFired)] == [20, 300, 500, 99]
+    assert [d.timestamp for d in due if not isinstance(d, FiredTimer)] == [20, 300, 500, 99]
     host.commit()
     assert (host.summary, host.store.copy_cells()) == (EMPTY_SUMMARY, {})
 
@@ -222,12 +222,12 @@ def test_stateful_bundle_reads_only_keys_with_elements() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     many = 5_000
     keys = [b"%d" % number for number in range(many)]
-    host.shard.admit_elements(keys, [DATA] * many, [1] * many, [b""] * many, CurrentTimes(0))
+    host.shard.accept_elements(keys, [DATA] * many, [1] * many, [b""] * many, CurrentTimes(0))
     for key in keys:
         host.shard.get_state(ValueState, "last", key, DATA).write(b"1")
         host.shard.set_timer(timer(50, key=key))
     host.commit()
-    host.shard.admit_elements(keys[:100], [DATA] * 100, [1] * 100, [b""] * 100, CurrentTimes(0))
+    host.shard.accept_elements(keys[:100], [DATA] * 100, [1] * 100, [b""] * 100, CurrentTimes(0))
     for key in keys[:100]:
         host.shard.get_state(ValueState, "last", key, DATA).write(b"2")
     assert len(host.shard.finish_bundle().deltas) == 100

@@ -17,9 +17,9 @@ from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.state import BagState
 from beam_runner_engine.keyed.stateful_records import (
     DueWork,
+    FiredTimer,
     SortedElements,
     StatefulSpec,
-    TimerFired,
 )
 
 from .stateful_host import KEY, Host, timer
@@ -38,7 +38,7 @@ def _window_and_label(due: DueWork) -> tuple[bytes, int | str]:
     """Returns the window of due work, with the timestamp of elements or the tag of a timer."""
     if isinstance(due, SortedElements):
         return due.window, due.timestamp
-    assert isinstance(due, TimerFired)
+    assert isinstance(due, FiredTimer)
     return due.timer.window, due.timer.tag
 
 
@@ -74,7 +74,7 @@ def test_merging_windows_moves_state_timers_and_elements(commits: bool) -> None:
 def test_elements_that_are_not_late_get_their_merged_window() -> None:
     host = Host(StatefulSpec(SESSIONS))
     windows = [_session(0), _session(30), _session(8)]
-    admitted = host.shard.admit_elements(
+    admitted = host.shard.accept_elements(
         [KEY] * 3, windows, [0, 30, 8], [b""] * 3, CurrentTimes(-1)
     )
     assert list(admitted.windows) == [_session(0, 18), _session(30), _session(0, 18)]
@@ -95,7 +95,7 @@ def test_window_merger_of_a_stateful_stage_gets_each_window_once() -> None:
     host = Host(StatefulSpec(CUSTOM), _OnceEach())
     for starts in ([20], [20, 12, 20]):
         windows = [_session(start) for start in starts]
-        admitted = host.shard.admit_elements(
+        admitted = host.shard.accept_elements(
             [KEY] * len(starts), windows, starts, starts, CurrentTimes(-1)
         )
         host.commit()
@@ -121,5 +121,5 @@ def test_window_removed_by_a_merge_and_returned_by_a_later_merge_is_current() ->
     a, b, c = (IntervalWindow(start, 100) for start in (0, 10, 20))
     host = Host(StatefulSpec(CUSTOM, {"seen": BagState}), _JoinAs(a, b, a))
     windows = [encode_window(window) for window in (a, b, c)]
-    admitted = host.shard.admit_elements([KEY] * 3, windows, [0] * 3, [0] * 3, CurrentTimes(-1))
+    admitted = host.shard.accept_elements([KEY] * 3, windows, [0] * 3, [0] * 3, CurrentTimes(-1))
     assert list(admitted.windows) == [encode_window(a)] * 3

@@ -12,7 +12,7 @@ from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.state import BagState, State
-from beam_runner_engine.keyed.stateful_records import StatefulSpec, TimerFired, WindowExpired
+from beam_runner_engine.keyed.stateful_records import ExpiredWindow, FiredTimer, StatefulSpec
 
 from .stateful_host import DATA, KEY, Host, timer
 
@@ -23,7 +23,7 @@ STATES: dict[str, type[State]] = {"seen": BagState}
 def test_take_due_work_returns_the_first_work_of_each_key_and_window() -> None:
     other, window = b"other", encode_window(IntervalWindow(100, 200))
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
-    host.shard.admit_elements(
+    host.shard.accept_elements(
         [KEY, KEY, other], [DATA, window, DATA], [0, 100, 0], [0, 0, 0], CurrentTimes(0)
     )
     for new in (
@@ -35,20 +35,20 @@ def test_take_due_work_returns_the_first_work_of_each_key_and_window() -> None:
     ):
         host.shard.set_timer(new)
     assert host.shard.take_due_work(CurrentTimes(209), 10, looks_past=True) == [
-        TimerFired(timer(10, "first")),
-        TimerFired(timer(15, "other", key=other)),
-        TimerFired(timer(120, "window", window=window)),
+        FiredTimer(timer(10, "first")),
+        FiredTimer(timer(15, "other", key=other)),
+        FiredTimer(timer(120, "window", window=window)),
     ]
     host.shard.clear_timer(KEY, DATA, "f", "second")
     assert host.shard.take_due_work(CurrentTimes(209), 10, looks_past=True) == [
-        WindowExpired(KEY, DATA, 99),
-        TimerFired(timer(30, "clock", processing=True, key=other)),
+        ExpiredWindow(KEY, DATA, 99),
+        FiredTimer(timer(30, "clock", processing=True, key=other)),
     ]
     assert host.shard.take_due_work(CurrentTimes(209), 10, looks_past=True) == [
-        WindowExpired(other, DATA, 99),
+        ExpiredWindow(other, DATA, 99),
     ]
     assert host.shard.take_due_work(CurrentTimes(210), 10, looks_past=True) == [
-        WindowExpired(KEY, window, 199)
+        ExpiredWindow(KEY, window, 199)
     ]
     assert host.shard.take_due_work(CurrentTimes(210), 10, looks_past=True) == []
     host.commit()
@@ -64,7 +64,7 @@ def test_take_due_work_skips_a_key_with_many_timers() -> None:
     host.commit()
     together = []
     while due := host.shard.take_due_work(CurrentTimes(200), 1000, looks_past=True):
-        together.append([each.timer.key for each in due if isinstance(each, TimerFired)])
+        together.append([each.timer.key for each in due if isinstance(each, FiredTimer)])
     assert together == [keys] * 8
 
 
@@ -76,7 +76,7 @@ def test_take_due_work_without_skipping_ends_at_blocked_work() -> None:
         [
             each.timer.tag
             for each in host.shard.take_due_work(CurrentTimes(50), 10)
-            if isinstance(each, TimerFired)
+            if isinstance(each, FiredTimer)
         ]
         for _ in range(3)
     ]
@@ -94,11 +94,11 @@ def test_take_due_work_returns_at_most_the_limit() -> None:
 def test_windows_that_expire_together_still_have_their_state() -> None:
     host = Host(StatefulSpec(FIXED, STATES, on_window_expiration=True))
     keys = [b"a", b"b"]
-    host.shard.admit_elements(keys, [DATA] * 2, [0, 0], [0, 0], CurrentTimes(0))
+    host.shard.accept_elements(keys, [DATA] * 2, [0, 0], [0, 0], CurrentTimes(0))
     for key in keys:
         host.shard.get_state(BagState, "seen", key, DATA).add(key)
     due = host.shard.take_due_work(CurrentTimes(110), 10, looks_past=True)
-    assert due == [WindowExpired(key, DATA, 99) for key in keys]
+    assert due == [ExpiredWindow(key, DATA, 99) for key in keys]
     bags = [host.shard.get_state(BagState, "seen", key, DATA) for key in keys]
     assert [list(bag.read()) for bag in bags] == [[b"a"], [b"b"]]
     for key in keys:

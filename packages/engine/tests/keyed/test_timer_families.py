@@ -12,7 +12,7 @@ from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.stateful import StatefulShard
-from beam_runner_engine.keyed.stateful_records import StatefulSpec, TimerFired
+from beam_runner_engine.keyed.stateful_records import FiredTimer, StatefulSpec
 
 from .stateful_host import DATA, Host, started, timer
 
@@ -40,7 +40,7 @@ def declare(host: Host, families: frozenset[str]) -> None:
 
 def fired(host: Host, watermark: int) -> list[str]:
     found = host.run(CurrentTimes(watermark, processing_time=watermark))
-    return [due.timer.family for due in found if isinstance(due, TimerFired)]
+    return [due.timer.family for due in found if isinstance(due, FiredTimer)]
 
 
 def test_first_bundle_after_update_removes_timers_of_undeclared_families() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.records import decode_record
-from beam_runner_engine.keyed.stateful_records import StatefulSpec, TimerFired
+from beam_runner_engine.keyed.stateful_records import FiredTimer, StatefulSpec
 from beam_runner_engine.keyed.timers import TimeDomain, Timer
 
 from .stateful_host import KEY, Host, timer
@@ -57,7 +57,7 @@ def test_timers_behave_like_a_plain_list(steps: list[tuple[Any, ...]]) -> None:
                 others = [t for t in by_time if t.domain is TimeDomain.PROCESSING_TIME]
                 due = [t for t in events if t.fire_time < now.watermark]
                 due += [t for t in others if t.fire_time <= now.processing_time]
-                assert host.run(now) == [TimerFired(t) for t in due]
+                assert host.run(now) == [FiredTimer(t) for t in due]
                 for fired in due:
                     del model[fired.tag]
 

@@ -23,8 +23,8 @@ from beam_runner_engine.scheduler.commands import (
     OpenBundles,
     ReleaseData,
     ReleaseState,
+    RequestTick,
     SplitBundle,
-    WakeAt,
 )
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import (
@@ -176,10 +176,10 @@ class SimulatedHost(SectionRunner):
             case FinalizeBundles(numbers):
                 assert set(numbers) <= set(self.done), "finalized before the commit"
                 self.finalized.extend(numbers)
-            case WakeAt(time):
+            case RequestTick(time):
                 self.wake = time
             case ReleaseState(stage):
-                assert self.scheduler.report_stage(stage).complete
+                assert self.scheduler.create_stage_report(stage).complete
                 assert all(keep == Keep() for key, keep in self.keeps.items() if key[0] == stage)
             case ReleaseData(data):
                 for one in data:
@@ -366,4 +366,6 @@ class SimulatedHost(SectionRunner):
                 assert self.scheduler.next_wake is not None, "nothing moves and nobody says why"
                 assert self.wake == self.scheduler.next_wake
                 self.tick(self.wake)
-        raise AssertionError(f"no end after {most_steps} steps: {self.scheduler.list_waits()}")
+        raise AssertionError(
+            f"no end after {most_steps} steps: {self.scheduler.list_wait_reasons()}"
+        )

@@ -11,12 +11,12 @@ from beam_runner_model.window_fns import GlobalWindows, assign_windows
 from beam_runner_engine.scheduler.errors import GraphError
 from beam_runner_engine.scheduler.graph import compile_graph
 from beam_runner_engine.scheduler.specs import (
+    DefaultWindowMapping,
     GraphSpec,
     Limits,
     Pauses,
     SideInputReadiness,
     SideInputSpec,
-    SideWindowOf,
     StageKind,
     StageSpec,
 )
@@ -127,7 +127,7 @@ class Lineage:
         return SideInputSpec(
             name=f"side{self.serial}",
             collection=collection,
-            mapping=SideWindowOf(self.window_fn),
+            mapping=DefaultWindowMapping(self.window_fn),
             readiness=self.random.choice(tuple(SideInputReadiness)),
             retention=self.random.choice((0, ENDLESS)),
             replaces=self.random.random() < 0.2,

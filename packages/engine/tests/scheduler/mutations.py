@@ -9,36 +9,36 @@ import attrs
 from beam_runner_model.times import MIN_TIMESTAMP
 
 from beam_runner_engine.scheduler import transfer
-from beam_runner_engine.scheduler.kept_state import KeptShard, KeptStage, KeptState, KeptWork
+from beam_runner_engine.scheduler.kept_state import SavedJobState, SavedShard, SavedStage, SavedWork
 from beam_runner_engine.scheduler.scheduler import Scheduler
 
 from .updated_host import Mutation
 
-_deliver_roots = transfer._deliver_roots
+_deliver_root_data = transfer._deliver_root_data
 
 
-def change_stages(change: Callable[[KeptStage], KeptStage]) -> Mutation:
-    def mutate(scheduler: Scheduler, kept: KeptState) -> KeptState:
+def change_stages(change: Callable[[SavedStage], SavedStage]) -> Mutation:
+    def mutate(scheduler: Scheduler, kept: SavedJobState) -> SavedJobState:
         return attrs.evolve(kept, stages=tuple(map(change, kept.stages)))
 
     return mutate
 
 
 def change_shards(**changes: Any) -> Mutation:
-    def change(shard: KeptShard) -> KeptShard:
+    def change(shard: SavedShard) -> SavedShard:
         return attrs.evolve(shard, **changes)
 
     return change_stages(lambda one: attrs.evolve(one, shards=tuple(map(change, one.shards))))
 
 
 def change_summaries(**changes: Any) -> Mutation:
-    def change(shard: KeptShard) -> KeptShard:
+    def change(shard: SavedShard) -> SavedShard:
         return attrs.evolve(shard, summary=attrs.evolve(shard.summary, **changes))
 
     return change_stages(lambda one: attrs.evolve(one, shards=tuple(map(change, one.shards))))
 
 
-def change_work(change: Callable[[KeptWork], Iterable[KeptWork]]) -> Mutation:
+def change_work(change: Callable[[SavedWork], Iterable[SavedWork]]) -> Mutation:
     return change_stages(
         lambda one: attrs.evolve(
             one, work=tuple(after for before in one.work for after in change(before))
@@ -46,7 +46,7 @@ def change_work(change: Callable[[KeptWork], Iterable[KeptWork]]) -> Mutation:
     )
 
 
-def forget_bundles(scheduler: Scheduler, kept: KeptState) -> KeptState:
+def forget_bundles(scheduler: Scheduler, kept: SavedJobState) -> SavedJobState:
     bundles = (*scheduler.open_bundles, *scheduler.paused_bundles)
     running = {(bundle.stage, one.data) for bundle in bundles for one in bundle.inputs}
     stages = (
@@ -63,7 +63,7 @@ def forget_bundles(scheduler: Scheduler, kept: KeptState) -> KeptState:
     return attrs.evolve(kept, stages=tuple(stages))
 
 
-def forget_watermarks(scheduler: Scheduler, kept: KeptState) -> KeptState:
+def forget_watermarks(scheduler: Scheduler, kept: SavedJobState) -> SavedJobState:
     nothing: dict[str, Any] = {
         "upstream": MIN_TIMESTAMP,
         "input": MIN_TIMESTAMP,
@@ -76,18 +76,18 @@ def forget_watermarks(scheduler: Scheduler, kept: KeptState) -> KeptState:
     )
 
 
-def forget_origins(scheduler: Scheduler, kept: KeptState) -> KeptState:
+def forget_origins(scheduler: Scheduler, kept: SavedJobState) -> SavedJobState:
     pieces = tuple(attrs.evolve(piece, origins=()) for piece in kept.pieces)
     return attrs.evolve(kept, pieces=pieces)
 
 
-def restart_bundle_numbers(scheduler: Scheduler, kept: KeptState) -> KeptState:
+def restart_bundle_numbers(scheduler: Scheduler, kept: SavedJobState) -> SavedJobState:
     return attrs.evolve(kept, next_bundle=0)
 
 
 def deliver_all_roots(state: Any, roots: Any, match: Any) -> None:
     """Gives the data of all roots, as if no stage was known."""
-    _deliver_roots(state, roots, attrs.evolve(match, stages={}, side_inputs={}))
+    _deliver_root_data(state, roots, attrs.evolve(match, stages={}, side_inputs={}))
 
 
 def deliver_no_roots(state: Any, roots: Any, match: Any) -> None:

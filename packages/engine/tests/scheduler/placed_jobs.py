@@ -7,9 +7,9 @@ import attrs
 from beam_runner_engine.dispatch.bundle_queue import BundleQueue
 from beam_runner_engine.dispatch.parallelism import ParallelismRules
 from beam_runner_engine.dispatch.slots import BlockedTimeLimits, FreeSlots, Slot
-from beam_runner_engine.dispatch.yielding import compute_yield_time, select_yielding_slots
+from beam_runner_engine.dispatch.yielding import compute_yield_time, select_slots_that_must_yield
 from beam_runner_engine.scheduler.commands import OpenBundles
-from beam_runner_engine.scheduler.events import GiveWay
+from beam_runner_engine.scheduler.events import YieldRequested
 
 from .graphs import Job
 
@@ -67,12 +67,12 @@ class PlacedJob:
         """Requests that sources release their slots, and sends the answers of the sources
         immediately.
         """
-        for place in select_yielding_slots(self.places, self.waiting, self._may_begin):
+        for place in select_slots_that_must_yield(self.places, self.waiting, self._may_begin):
             if compute_yield_time(place, TURN) <= self.now:
                 assert place.running is not None
                 place.giving_way, place.asked = True, self.now
                 number = place.running.number
-                self.host.handle(GiveWay(number, self.host.open[number].attempt))
+                self.host.handle(YieldRequested(number, self.host.open[number].attempt))
                 if number in self.host.asked:
                     self.host.answer_split(number, keep)
 

@@ -161,7 +161,9 @@ class Promises(UserCode):
         """Checks that the due time of each paused bundle is known and not later than the rules
         allow.
         """
-        known = {one.bundle.number: one.due for one in self.scheduler.list_retries() if one.due}
+        known = {
+            one.bundle.number: one.due for one in self.scheduler.list_retried_bundles() if one.due
+        }
         assert known == {number: one.due for number, one in self.paused.items()}
         assert {one.number for one in self.scheduler.paused_bundles} == self.paused.keys()
         assert all(due > self.scheduler.now for due in known.values()), "a pause was not ended"
@@ -175,7 +177,7 @@ class Promises(UserCode):
         assert counts == {
             stage: paused
             for stage in self.stages
-            if (paused := self.scheduler.report_stage(stage).paused)
+            if (paused := self.scheduler.create_stage_report(stage).paused)
         }
 
     def check_open(self) -> None:
@@ -186,7 +188,7 @@ class Promises(UserCode):
 
     def check_watermarks(self) -> None:
         for name in self.stages:
-            report = self.scheduler.report_stage(name)
+            report = self.scheduler.create_stage_report(name)
             before = self.watermarks.get(name, (MIN_TIMESTAMP,) * 3)
             after = (report.upstream_watermark, report.input_watermark, report.output_watermark)
             assert all(one <= two for one, two in zip(before, after, strict=True)), "went back"

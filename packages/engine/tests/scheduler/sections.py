@@ -7,7 +7,7 @@ from __future__ import annotations
 import attrs
 from beam_runner_model.times import MAX_TIMESTAMP
 
-from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
+from beam_runner_engine.scheduler.commands import Bundle, Input, SectionStageInput
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Output, SectionRefused
 
@@ -46,7 +46,7 @@ class SectionRunner(Promises):
         return SectionResult(results, event)
 
     def bundles_of(
-        self, bundle: Bundle, part: SectionPart, made: dict[str, list[Data]]
+        self, bundle: Bundle, part: SectionStageInput, made: dict[str, list[Data]]
     ) -> list[Bundle]:
         """Returns the bundles of a stage inside the section; a keyed stage has one bundle for each
         shard.
@@ -99,11 +99,13 @@ class SectionRunner(Promises):
         read = {one.data.ref.number for part in bundle.parts for one in part.inputs}
         assert read.isdisjoint(self.released), "data read after its release"
 
-    def check_part(self, part: SectionPart, inner: set[str]) -> None:
+    def check_part(self, part: SectionStageInput, inner: set[str]) -> None:
         spec = self.stages[part.stage]
         assert spec.spans
         if inner.isdisjoint(spec.inputs):
-            assert self.scheduler.report_stage(part.stage).upstream_watermark == MAX_TIMESTAMP
+            assert (
+                self.scheduler.create_stage_report(part.stage).upstream_watermark == MAX_TIMESTAMP
+            )
         else:
             assert not part.inputs
             assert inner.issuperset(spec.inputs)
@@ -111,7 +113,7 @@ class SectionRunner(Promises):
         for side in spec.side_inputs:
             makers = [one.name for one in self.graph.stages if side.collection in one.outputs]
             for maker in makers:
-                report = self.scheduler.report_stage(maker)
+                report = self.scheduler.create_stage_report(maker)
                 assert report.output_watermark == MAX_TIMESTAMP, "side input read too early"
             if self.late_sources or side.replaces or not makers:
                 continue

@@ -6,16 +6,16 @@ import pytest
 from beam_runner_model.windows import GLOBAL_WINDOW
 
 from beam_runner_engine.scheduler.checkpoints import OUTDATED_AFTER, RETRY_REQUEST_AFTER
-from beam_runner_engine.scheduler.commands import Bundle, Command, SplitBundle, WakeAt
+from beam_runner_engine.scheduler.commands import Bundle, Command, RequestTick, SplitBundle
 from beam_runner_engine.scheduler.events import (
     BundleDone,
-    GiveWay,
     Output,
     Progress,
     Residual,
     SplitDone,
     Start,
     Tick,
+    YieldRequested,
 )
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
@@ -79,7 +79,7 @@ def test_bundle_with_an_outdated_side_input_is_checkpointed_immediately_after_a_
 def test_bundle_with_an_outdated_side_input_is_checkpointed_later_if_it_just_started() -> None:
     scheduler, _ = updating()
     scheduler.handle_event(Tick(1010))
-    assert only(update(scheduler, "v2"), WakeAt).time == 1000 + OUTDATED_AFTER
+    assert only(update(scheduler, "v2"), RequestTick).time == 1000 + OUTDATED_AFTER
     assert asked(scheduler.handle_event(Tick(1000 + OUTDATED_AFTER - 1))) == []
     assert len(asked(scheduler.handle_event(Tick(1000 + OUTDATED_AFTER)))) == 1
 
@@ -128,5 +128,5 @@ def test_unsplittable_bundle_gets_no_checkpoint_request(kind: StageKind) -> None
 def test_yielding_bundle_with_restrictions_is_checkpointed(stage: str) -> None:
     scheduler, _ = updating()
     bundle = of_stage(scheduler, stage)
-    commands = scheduler.handle_event(GiveWay(bundle.number, 1))
+    commands = scheduler.handle_event(YieldRequested(bundle.number, 1))
     assert asked(commands) == ([SplitBundle(bundle.number, 1, 0.0)] if stage == "update" else [])

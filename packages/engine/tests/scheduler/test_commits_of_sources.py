@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from beam_runner_engine.scheduler.commands import Command, SplitBundle
 from beam_runner_engine.scheduler.events import (
     BundleDone,
-    GiveWay,
     Output,
     Progress,
     Residual,
     SplitDone,
     Start,
     Tick,
+    YieldRequested,
 )
 from beam_runner_engine.scheduler.policy import DefaultPolicy
 from beam_runner_engine.scheduler.scheduler import Scheduler
@@ -84,7 +84,7 @@ class Host:
                     refusals -= kept == 0.0
                     commands += self.handle(SplitDone(*me))
             if gives_way:
-                commands += self.handle(GiveWay(*me))
+                commands += self.handle(YieldRequested(*me))
             commands += self.handle(Progress(*me, fraction, elapsed, lingers=lingers))
             for command in commands:
                 if isinstance(command, SplitBundle):

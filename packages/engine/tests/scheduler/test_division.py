@@ -10,20 +10,20 @@ from beam_runner_model.facts import DataFacts
 from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.scheduler.division import divide_shards, list_parts
+from beam_runner_engine.scheduler.division import divide_shards, list_new_key_shards
 from beam_runner_engine.scheduler.kept_state import (
-    KeptPiece,
-    KeptShard,
-    KeptStage,
-    KeptState,
-    KeptWork,
+    SavedDataPiece,
+    SavedJobState,
+    SavedShard,
+    SavedStage,
+    SavedWork,
 )
 from beam_runner_engine.scheduler.specs import StageKind
 
 FEW = 4
 
 
-def draw_kept_state(seed: int) -> KeptState:
+def draw_kept_state(seed: int) -> SavedJobState:
     """Returns a saved state with ordinary and keyed stages, in which several work items and side
     inputs use the same data.
     """
@@ -32,17 +32,17 @@ def draw_kept_state(seed: int) -> KeptState:
     for number in range(12):
         shard = draw.choice((None, *range(FEW)))
         facts = DataFacts(draw.randrange(1, 50), draw.randrange(1, 500), number * 10, shard)
-        pieces.append(KeptPiece(Data(("rows", number, None), facts)))
+        pieces.append(SavedDataPiece(Data(("rows", number, None), facts)))
     keyed = [n for n, piece in enumerate(pieces) if piece.data.facts.shard is not None]
     others = [n for n in range(len(pieces)) if n not in keyed]
-    stages: list[KeptStage] = []
+    stages: list[SavedStage] = []
     for kind in (*StageKind, *StageKind):
         of_kind = others if kind is StageKind.ORDINARY else keyed
-        work = tuple(KeptWork(draw.choice(of_kind)) for _ in range(5)) if of_kind else ()
-        shards: tuple[KeptShard, ...] = ()
+        work = tuple(SavedWork(draw.choice(of_kind)) for _ in range(5)) if of_kind else ()
+        shards: tuple[SavedShard, ...] = ()
         if kind is not StageKind.ORDINARY:
             shards = tuple(
-                KeptShard(
+                SavedShard(
                     shard,
                     draw.choice(
                         (EMPTY_SUMMARY, ShardSummary(((shard, 2),), next_event_timer=shard))
@@ -51,8 +51,8 @@ def draw_kept_state(seed: int) -> KeptState:
                 )
                 for shard in draw.sample(range(FEW), 3)
             )
-        stages.append(KeptStage(f"{len(stages)}", kind, False, 1, 2, 3, shards, work))
-    return KeptState(7, 8, tuple(pieces), tuple(stages), ())
+        stages.append(SavedStage(f"{len(stages)}", kind, False, 1, 2, 3, shards, work))
+    return SavedJobState(7, 8, tuple(pieces), tuple(stages), ())
 
 
 @pytest.mark.parametrize("factor", [2, 3, 50])
@@ -74,7 +74,7 @@ def test_split_key_shards_have_the_work_and_summary_of_the_original_shard(
             (
                 attrs.evolve(one, shard=part)
                 for one in before.shards
-                for part in list_parts(one.shard, FEW, many)
+                for part in list_new_key_shards(one.shard, FEW, many)
             ),
             key=lambda one: one.shard,
         )
@@ -94,9 +94,9 @@ def test_split_key_shards_have_the_work_and_summary_of_the_original_shard(
 
 
 def test_key_shard_split_divides_each_data_item_once() -> None:
-    piece = KeptPiece(Data("rows", DataFacts(4, 4, 0, 1)))
-    stage = KeptStage("a", StageKind.GROUPING, False, 0, 0, 0, (), (KeptWork(0), KeptWork(0)))
-    kept = KeptState(0, 0, (piece,), (stage,), ())
+    piece = SavedDataPiece(Data("rows", DataFacts(4, 4, 0, 1)))
+    stage = SavedStage("a", StageKind.GROUPING, False, 0, 0, 0, (), (SavedWork(0), SavedWork(0)))
+    kept = SavedJobState(0, 0, (piece,), (stage,), ())
     divided = divide_shards(kept, 2, 4, lambda ref, shard: (ref, shard))
     assert [one.piece for one in divided.stages[0].work] == [1, 2, 1, 2]
     assert len(divided.pieces) == 3

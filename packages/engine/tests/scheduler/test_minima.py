@@ -9,12 +9,12 @@ from beam_runner_model.times import MAX_TIMESTAMP
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.scheduler.minima import CountedTimes, KeyedMinimum
+from beam_runner_engine.scheduler.minima import KeyedMinimum, TimeMultiset
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(1, 3)), max_size=200))
 def test_counted_times_agree_with_a_counter(changes: list[tuple[bool, int, int]]) -> None:
-    times, model = CountedTimes(), Counter[int]()
+    times, model = TimeMultiset(), Counter[int]()
     for add, time, count in changes:
         if add:
             times.add_time(time, count)
@@ -46,7 +46,7 @@ def test_keyed_minimum_agrees_with_a_dictionary(changes: list[tuple[int, int | N
 
 
 def test_number_of_stale_heap_entries_is_bounded() -> None:
-    times, minimum = CountedTimes(), KeyedMinimum[int]()
+    times, minimum = TimeMultiset(), KeyedMinimum[int]()
     times.add_time(0)
     minimum.set_time(0, 0)
     for time in range(1, 10_000):

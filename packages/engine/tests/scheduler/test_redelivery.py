@@ -38,7 +38,7 @@ def reading() -> Scheduler:
     scheduler.handle_event(Start(roots=(Output("root", data("source")),)))
     rest = Residual(data("rest"), delay=60_000, watermark=NOW)
     scheduler.handle_event(BundleDone(0, 1, (), (rest,)))
-    assert scheduler.report_stage("parse").output_watermark == NOW
+    assert scheduler.create_stage_report("parse").output_watermark == NOW
     return scheduler
 
 
@@ -46,7 +46,9 @@ def test_redelivered_late_data_reaches_one_stage_and_leaves_watermark_unchanged(
     scheduler = reading()
     opened = only(scheduler.handle_event(Redeliver("parse", (data("late", 5),))), OpenBundles)
     assert (opened.stage, refs(opened.bundles[0])) == ("parse", ["late"])
-    assert scheduler.report_stage("parse").input_watermark == NOW, "a watermark never goes back"
+    assert scheduler.create_stage_report("parse").input_watermark == NOW, (
+        "a watermark never goes back"
+    )
     (bundle,) = opened.bundles
     assert bundle.input_watermark == NOW
     out = Output("parsed", data("parsed", 5, shard=2))
@@ -63,9 +65,9 @@ def test_watermark_of_stage_waits_for_redelivered_data() -> None:
     source = scheduler.state.stages[0]
     scheduler.handle_event(Redeliver("read", (data("more", NOW + 100),)))
     assert source.output == NOW
-    assert scheduler.report_stage("parse").output_watermark == NOW
+    assert scheduler.create_stage_report("parse").output_watermark == NOW
     scheduler.handle_event(BundleDone(bundle.number, 1))
-    assert scheduler.report_stage("parse").waiting == 0
+    assert scheduler.create_stage_report("parse").waiting == 0
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.windows import Window
 
-from beam_runner_engine.scheduler.capture import capture_state
+from beam_runner_engine.scheduler.capture import capture_job_state
 from beam_runner_engine.scheduler.commands import ReleaseData
 from beam_runner_engine.scheduler.events import (
     BundleDone,
@@ -29,7 +29,7 @@ from beam_runner_engine.scheduler.specs import (
     StageSpec,
     TestStreamSpec,
 )
-from beam_runner_engine.scheduler.transfer import transfer_state
+from beam_runner_engine.scheduler.transfer import transfer_job_state
 
 from .samples import data, only
 from .transfers import (
@@ -53,12 +53,14 @@ def test_state_transfer_with_data_of_a_removed_stage_is_refused_or_drops_the_dat
     other = GraphSpec((WRITE,), ("made",))
     known = Identities({"write": "write"}, {})
     with pytest.raises(TransferRefused) as refused:
-        transfer_state(kept, other, known)
+        transfer_job_state(kept, other, known)
     assert kinds(refused) == {(RefusalKind.WORK_LEFT, "read")}
-    _, commands = transfer_state(kept, other, known, dropped=frozenset({"read"}))
+    _, commands = transfer_job_state(kept, other, known, dropped=frozenset({"read"}))
     assert [one.ref for one in only(commands, ReleaseData).data] == ["root"]
     with pytest.raises(TransferRefused) as refused:
-        transfer_state(kept_keyed, GraphSpec((READ,), ("root",)), Identities({"read": "read"}, {}))
+        transfer_job_state(
+            kept_keyed, GraphSpec((READ,), ("root",)), Identities({"read": "read"}, {})
+        )
     assert kinds(refused) == {(RefusalKind.STATE_LEFT, "keyed")}
 
 
@@ -66,7 +68,7 @@ def refused_kinds(
     scheduler: Scheduler, graph: GraphSpec, **changes: Any
 ) -> set[tuple[RefusalKind, str]]:
     with pytest.raises(TransferRefused) as refused:
-        transfer_state(capture(scheduler), graph, attrs.evolve(named(graph), **changes))
+        transfer_job_state(capture(scheduler), graph, attrs.evolve(named(graph), **changes))
     return kinds(refused)
 
 
@@ -145,7 +147,7 @@ def test_state_capture_of_a_draining_or_finished_job_is_refused(events: tuple[Ev
 def test_state_capture_of_a_stage_without_an_identity_is_refused() -> None:
     scheduler = run(GraphSpec((READ, WRITE), ("root",)))
     with pytest.raises(TransferRefused) as refused:
-        capture_state(scheduler.state, Identities({"read": "read"}, {}))
+        capture_job_state(scheduler.state, Identities({"read": "read"}, {}))
     assert kinds(refused) == {(RefusalKind.NO_IDENTITY, "write"), (RefusalKind.NO_IDENTITY, "made")}
 
 
@@ -192,5 +194,5 @@ def test_state_transfer_to_a_graph_that_would_be_stuck_is_refused() -> None:
     scheduler = run(graph, BundleDone(0, 1, (one,), (rest,)), BundleDone(1, 1, summary=summary))
     alone = GraphSpec((KEYED,), ("made",))
     with pytest.raises(TransferRefused) as refused:
-        transfer_state(capture(scheduler), alone, named(alone), dropped=frozenset({"read"}))
+        transfer_job_state(capture(scheduler), alone, named(alone), dropped=frozenset({"read"}))
     assert kinds(refused) == {(RefusalKind.STUCK, "")}

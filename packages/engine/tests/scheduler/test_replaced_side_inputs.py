@@ -12,10 +12,10 @@ from beam_runner_engine.scheduler.commands import Bundle, ReleaseData
 from beam_runner_engine.scheduler.events import BundleDone, Output, Residual, Start
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
+    DefaultWindowMapping,
     GraphSpec,
     SideInputReadiness,
     SideInputSpec,
-    SideWindowOf,
     StageSpec,
 )
 
@@ -31,7 +31,7 @@ def updating(replaces: bool) -> Scheduler:
     side = SideInputSpec(
         "s",
         "side",
-        SideWindowOf(FixedWindows(10)),
+        DefaultWindowMapping(FixedWindows(10)),
         readiness=SideInputReadiness.FIRST_PANE,
         replaces=replaces,
     )

@@ -50,7 +50,7 @@ def running() -> Scheduler:
 
 
 def test_listed_waits_include_every_incomplete_stage() -> None:
-    assert running().list_waits() == (
+    assert running().list_wait_reasons() == (
         Wait(WaitKind.RESUMPTION, "read", count=1),
         Wait(WaitKind.WATERMARK, "count", shard=0, until=9, watermark=5),
         Wait(WaitKind.TIMER, "count", shard=1, until=70),
@@ -61,12 +61,12 @@ def test_listed_waits_include_every_incomplete_stage() -> None:
 def test_stage_with_running_bundles_reports_their_number() -> None:
     scheduler = running()
     scheduler.handle_event(Drain())
-    assert scheduler.list_waits()[0] == Wait(WaitKind.BUNDLES, "read", count=1)
+    assert scheduler.list_wait_reasons()[0] == Wait(WaitKind.BUNDLES, "read", count=1)
 
 
 def test_stage_without_an_input_watermark_reports_the_minimum() -> None:
     wait = Wait(WaitKind.UPSTREAM, "read", collection="root", watermark=MIN_TIMESTAMP)
-    assert Scheduler(JOB).list_waits()[0] == wait
+    assert Scheduler(JOB).list_wait_reasons()[0] == wait
 
 
 def test_watermark_hold_without_a_timer_fails_the_job_as_stuck() -> None:
@@ -76,7 +76,7 @@ def test_watermark_hold_without_a_timer_fails_the_job_as_stuck() -> None:
     commands = scheduler.handle_event(BundleDone(1, 1, summary=ShardSummary({3: 1})))
     (end,) = (command for command in commands if isinstance(command, FailJob))
     assert end.kind is JobEndingKind.STUCK
-    assert Wait(WaitKind.HOLD, "count", shard=0, until=3) in scheduler.list_waits()
+    assert Wait(WaitKind.HOLD, "count", shard=0, until=3) in scheduler.list_wait_reasons()
 
 
 def test_stage_report_counts_the_backlog() -> None:
@@ -85,7 +85,7 @@ def test_stage_report_counts_the_backlog() -> None:
     scheduler.handle_event(Start(roots=roots))
     residuals = (Residual(data("r")), Residual(data("later"), delay=5))
     scheduler.handle_event(BundleDone(0, 1, residuals=residuals))
-    assert scheduler.report_stage("read") == StageReport(
+    assert scheduler.create_stage_report("read") == StageReport(
         stage="read",
         upstream_watermark=MAX_TIMESTAMP,
         input_watermark=0,

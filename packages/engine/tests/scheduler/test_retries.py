@@ -12,7 +12,7 @@ from beam_runner_engine.scheduler.commands import (
     CancelBundles,
     FailJob,
     OpenBundles,
-    WakeAt,
+    RequestTick,
 )
 from beam_runner_engine.scheduler.events import (
     BundleDone,
@@ -154,7 +154,7 @@ def test_outage_of_a_bounded_job_within_the_limit_counts_no_attempt() -> None:
     while job.now < 590_000:
         assert not [one for one in job.fail(UNAVAILABLE) if isinstance(one, FailJob)]
         job.pause()
-    (retry,) = job.scheduler.list_retries()
+    (retry,) = job.scheduler.list_retried_bundles()
     assert (retry.attempts, retry.outage_since) == (0, 0)
     job.scheduler.handle_event(BundleDone(0, job.running[0].attempt))
     assert job.scheduler.phase.value == "done"
@@ -188,8 +188,8 @@ def test_paused_bundle_does_not_block_other_shards() -> None:
     job.fail(USER, 0)
     assert list(job.running) == [1]
     job.scheduler.handle_event(BundleDone(1, 1, summary=EMPTY_SUMMARY))
-    assert job.scheduler.report_stage("count").open_bundles == 0
-    assert job.scheduler.report_stage("count").paused == 1
+    assert job.scheduler.create_stage_report("count").open_bundles == 0
+    assert job.scheduler.create_stage_report("count").paused == 1
 
 
 def test_paused_bundle_does_not_block_its_source() -> None:
@@ -216,9 +216,9 @@ def test_paused_bundle_does_not_count_as_load() -> None:
 
 def test_paused_bundle_holds_its_watermark() -> None:
     job = read_job(STREAM)
-    before = job.scheduler.report_stage("read")
+    before = job.scheduler.create_stage_report("read")
     job.fail(USER)
-    assert job.scheduler.report_stage("read").output_watermark == before.output_watermark < 1
+    assert job.scheduler.create_stage_report("read").output_watermark == before.output_watermark < 1
 
 
 def test_late_event_of_an_earlier_attempt_is_ignored() -> None:
@@ -232,7 +232,7 @@ def test_late_event_of_an_earlier_attempt_is_ignored() -> None:
 def test_wake_up_is_set_to_the_end_of_the_pause() -> None:
     job = read_job(STREAM)
     job.scheduler.handle_event(Tick(500))
-    assert only(job.fail(USER), WakeAt) == WakeAt(1_500)
+    assert only(job.fail(USER), RequestTick) == RequestTick(1_500)
     assert job.scheduler.handle_event(Tick(1_499)) == ()
     (again,) = only(job.scheduler.handle_event(Tick(1_500)), OpenBundles).bundles
     assert (again.attempt, refs(again)) == (2, ["dNone"])
@@ -275,11 +275,11 @@ def test_retry_report_has_the_failure_and_the_time_of_the_next_attempt() -> None
     event = BundleFailed(0, 1, "it is away", UNAVAILABLE, "the store", ("step", "element"))
     job.scheduler.handle_event(event)
     paused = job.scheduler.paused_bundles[0]
-    assert job.scheduler.list_retries() == (RetryReport(paused, 0, event, 1_000, 0),)
-    assert job.scheduler.list_waits() == (Wait(WaitKind.RETRY, "read", count=1),)
+    assert job.scheduler.list_retried_bundles() == (RetryReport(paused, 0, event, 1_000, 0),)
+    assert job.scheduler.list_wait_reasons() == (Wait(WaitKind.RETRY, "read", count=1),)
     job.pause()
-    assert job.scheduler.list_retries() == (RetryReport(paused, 0, event, None, 0),)
-    assert job.scheduler.list_waits()[0].kind is WaitKind.BUNDLES
+    assert job.scheduler.list_retried_bundles() == (RetryReport(paused, 0, event, None, 0),)
+    assert job.scheduler.list_wait_reasons()[0].kind is WaitKind.BUNDLES
     job.fail(USER)
-    (retry,) = job.scheduler.list_retries()
+    (retry,) = job.scheduler.list_retried_bundles()
     assert (retry.attempts, retry.outage_since, retry.due) == (1, None, 2_000)

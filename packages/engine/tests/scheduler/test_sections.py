@@ -20,7 +20,7 @@ from beam_runner_engine.scheduler.commands import (
     Input,
     OpenBundles,
     ReleaseData,
-    SectionPart,
+    SectionStageInput,
 )
 from beam_runner_engine.scheduler.errors import GraphError, IllegalEvent
 from beam_runner_engine.scheduler.events import (
@@ -28,15 +28,15 @@ from beam_runner_engine.scheduler.events import (
     BundleFailed,
     Drain,
     FailureKind,
-    GiveWay,
     Output,
     Progress,
     Residual,
     SectionRefused,
     Start,
+    YieldRequested,
 )
 from beam_runner_engine.scheduler.graph import Section, compile_graph
-from beam_runner_engine.scheduler.policy import DefaultSectionPolicy, SectionFacts
+from beam_runner_engine.scheduler.policy import DefaultSectionPolicy, SectionStatistics
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.sections import find_sections
 from beam_runner_engine.scheduler.specs import (
@@ -162,7 +162,11 @@ def test_section_has_one_bundle_and_one_commit() -> None:
     first, *others = bundle.parts
     assert refs(first) == ["d"]
     assert all(part.inputs == () for part in others)
-    assert [scheduler.report_stage(part.stage).open_bundles for part in bundle.parts] == [1, 1, 1]
+    assert [scheduler.create_stage_report(part.stage).open_bundles for part in bundle.parts] == [
+        1,
+        1,
+        1,
+    ]
     commands = scheduler.handle_event(BundleDone(0, 1, finalize=True))
     assert only(commands, FinalizeBundles).bundles == (0,)
     assert only(commands, ReleaseData).data == (data("d"),)
@@ -191,17 +195,17 @@ def test_refused_section_runs_as_separate_bundles() -> None:
 
 
 def test_section_policy_gets_the_facts_about_the_input() -> None:
-    asked: list[SectionFacts] = []
+    asked: list[SectionStatistics] = []
 
     @attrs.frozen
     class Noting:
-        def should_open_section(self, section: SectionFacts) -> bool:
+        def should_open_section(self, section: SectionStatistics) -> bool:
             asked.append(section)
             return False
 
     _, bundle = opened(section_policy=Noting())
     assert (bundle.parts, bundle.inputs) == ((), (Input(data("d")),))
-    assert asked == [SectionFacts(("read", "group", "write"), 1, 10, None, 2, 4)]
+    assert asked == [SectionStatistics(("read", "group", "write"), 1, 10, None, 2, 4)]
 
 
 @pytest.mark.parametrize(
@@ -210,10 +214,10 @@ def test_section_policy_gets_the_facts_about_the_input() -> None:
 def test_section_work_size_is_that_of_the_restrictions_it_processes(
     splittable: bool, told: int | None, work: int | None
 ) -> None:
-    asked: list[SectionFacts] = []
+    asked: list[SectionStatistics] = []
 
     class Noting:
-        def should_open_section(self, section: SectionFacts) -> bool:
+        def should_open_section(self, section: SectionStatistics) -> bool:
             asked.append(section)
             return True
 
@@ -228,7 +232,7 @@ def test_section_work_size_is_that_of_the_restrictions_it_processes(
 
 
 FACTS = st.builds(
-    SectionFacts,
+    SectionStatistics,
     stages=st.just(("read", "group")),
     count=st.integers(1, 100),
     size=st.integers(0, 100),
@@ -240,7 +244,7 @@ FACTS = st.builds(
 
 @given(section=FACTS, more=FACTS, least=st.integers(0, 100), growing=st.booleans())
 def test_default_section_policy_also_opens_sections_with_more_work_or_input(
-    section: SectionFacts, more: SectionFacts, least: int, growing: bool
+    section: SectionStatistics, more: SectionStatistics, least: int, growing: bool
 ) -> None:
     policy = DefaultSectionPolicy(least, growing)
     larger = attrs.evolve(section, size=section.size + more.size)
@@ -271,7 +275,7 @@ def test_section_with_a_root_as_input_has_an_unknown_work_size(
 
 def test_error_in_section_policy_fails_the_job() -> None:
     class Broken:
-        def should_open_section(self, section: SectionFacts) -> bool:
+        def should_open_section(self, section: SectionStatistics) -> bool:
             raise RuntimeError("no idea")
 
     scheduler = Scheduler(SPEC, section_policy=Broken())
@@ -286,7 +290,9 @@ def test_section_opens_with_the_side_inputs_of_all_stages() -> None:
     roots = (Output("root", data("d")), Output("other", data("o")))
     (alone,) = only(scheduler.handle_event(Start(roots=roots)), OpenBundles).bundles
     assert alone.stage == "side"
-    givers = {w.givers for w in scheduler.list_waits() if w.kind is WaitKind.END_OF_SECTION_INPUT}
+    givers = {
+        w.givers for w in scheduler.list_wait_reasons() if w.kind is WaitKind.END_OF_SECTION_INPUT
+    }
     assert givers == {("read", "write")}
     commands = scheduler.handle_event(BundleDone(0, 1, (Output("s", data("s")),)))
     (bundle,) = only(commands, OpenBundles).bundles
@@ -313,7 +319,7 @@ def test_failing_section_is_retried_and_named_by_its_stages() -> None:
 def test_section_is_not_split_or_truncated() -> None:
     scheduler, _ = opened()
     assert scheduler.handle_event(Progress(0, 1, 0.0, 60_000)) == ()
-    assert scheduler.handle_event(GiveWay(0, 1)) == ()
+    assert scheduler.handle_event(YieldRequested(0, 1)) == ()
     assert scheduler.handle_event(Drain()) == ()
     assert only(scheduler.handle_event(BundleDone(0, 1)), FinishJob).outcome.value == "drained"
 
@@ -346,5 +352,5 @@ def test_restored_scheduler_continues_a_section() -> None:
     scheduler, bundle = opened()
     again = pickle.loads(pickle.dumps(scheduler))
     assert again.open_bundles == (bundle,)
-    assert isinstance(bundle.parts[0], SectionPart)
+    assert isinstance(bundle.parts[0], SectionStageInput)
     assert again.handle_event(BundleDone(0, 1)) == scheduler.handle_event(BundleDone(0, 1))

@@ -20,10 +20,10 @@ from beam_runner_engine.scheduler.errors import IllegalEvent
 from beam_runner_engine.scheduler.events import BundleDone, Output, Residual, Start
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
+    DefaultWindowMapping,
     GraphSpec,
     SideInputReadiness,
     SideInputSpec,
-    SideWindowOf,
     StageKind,
     StageSpec,
 )
@@ -34,7 +34,7 @@ W0, W1, W2 = (IntervalWindow(start, start + 10) for start in (0, 10, 20))
 
 
 def side(**changes: Any) -> SideInputSpec:
-    return SideInputSpec("names", "side", SideWindowOf(FixedWindows(10)), **changes)
+    return SideInputSpec("names", "side", DefaultWindowMapping(FixedWindows(10)), **changes)
 
 
 def job(spec: SideInputSpec) -> Scheduler:
@@ -78,7 +78,7 @@ def main_bundles(commands: tuple[Any, ...]) -> list[Any]:
 def test_window_waits_for_its_side_input_window() -> None:
     scheduler = job(side())
     assert not main_bundles(start(scheduler, data("m", 5, windows=(W0, W1))))
-    assert scheduler.report_stage("main").blocked == 2
+    assert scheduler.create_stage_report("main").blocked == 2
     (first,) = main_bundles(feed(scheduler, data("s", 3, windows=(W0,)), watermark=10))
     assert refs(first) == ["m"]
     assert first.inputs[0].windows == {W0}
@@ -198,17 +198,17 @@ def test_elements_with_unknown_windows_wait_for_the_complete_side_input() -> Non
 
 
 def test_default_window_mapping_returns_the_side_input_window() -> None:
-    assert SideWindowOf().map_window(None) is GLOBAL_WINDOW
-    assert SideWindowOf(FixedWindows(100)).map_window(W2) == IntervalWindow(0, 100)
-    assert SideWindowOf(SlidingWindows(20, 10)).map_window(W2) == IntervalWindow(10, 30)
-    assert SideWindowOf(OpaqueWindows("custom")).map_window(W2) is None
+    assert DefaultWindowMapping().map_window(None) is GLOBAL_WINDOW
+    assert DefaultWindowMapping(FixedWindows(100)).map_window(W2) == IntervalWindow(0, 100)
+    assert DefaultWindowMapping(SlidingWindows(20, 10)).map_window(W2) == IntervalWindow(10, 30)
+    assert DefaultWindowMapping(OpaqueWindows("custom")).map_window(W2) is None
 
 
 @pytest.mark.parametrize(("end", "start"), [(2, 0), (3, 4), (4, 4), (6, 4), (7, 8), (-1, 0)])
 def test_main_window_that_ends_in_a_gap_maps_to_the_next_side_input_window(
     end: int, start: int
 ) -> None:
-    gaps = SideWindowOf(SlidingWindows(2, 4))
+    gaps = DefaultWindowMapping(SlidingWindows(2, 4))
     assert gaps.map_window(IntervalWindow(end - 1, end)) == IntervalWindow(start, start + 2)
 
 
@@ -216,7 +216,7 @@ def test_main_window_that_ends_in_a_gap_maps_to_the_next_side_input_window(
 def test_main_window_in_the_last_gap_maps_to_a_window_after_the_maximum_timestamp(
     before_the_end: int,
 ) -> None:
-    gaps = SideWindowOf(SlidingWindows(1, 10, offset=(MAX_TIMESTAMP - 4) % 10))
+    gaps = DefaultWindowMapping(SlidingWindows(1, 10, offset=(MAX_TIMESTAMP - 4) % 10))
     end = MAX_TIMESTAMP - before_the_end
     following = gaps.map_window(IntervalWindow(end, end + 1))
     begin = MAX_TIMESTAMP - 4 if before_the_end == 4 else MAX_TIMESTAMP + 6
@@ -245,9 +245,9 @@ def test_wait_for_a_missing_side_input_is_reported() -> None:
     missing = Wait(
         WaitKind.SIDE_INPUT, "main", count=1, side_input="names", collection="side", watermark=4
     )
-    assert scheduler.list_waits() == (
+    assert scheduler.list_wait_reasons() == (
         Wait(WaitKind.HOLD, "hold", shard=0, until=4),
         attrs.evolve(missing, window=str(W0)),
         missing,
     )
-    assert scheduler.report_stage("main").upstream_watermark == MAX_TIMESTAMP
+    assert scheduler.create_stage_report("main").upstream_watermark == MAX_TIMESTAMP

@@ -18,11 +18,11 @@ from beam_runner_engine.scheduler.commands import (
     Outcome,
     ReleaseData,
     ReleaseState,
-    WakeAt,
+    RequestTick,
 )
 from beam_runner_engine.scheduler.errors import IllegalEvent
 from beam_runner_engine.scheduler.events import BundleDone, Output, Residual, Start, Tick
-from beam_runner_engine.scheduler.reports import list_waits
+from beam_runner_engine.scheduler.reports import list_wait_reasons
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, StageKind, StageSpec
 
@@ -65,10 +65,10 @@ def read_done(scheduler: Scheduler, *outputs: object, watermark: int) -> tuple[A
 def test_source_advances_the_watermark_by_its_estimator() -> None:
     scheduler = started()
     read_done(scheduler, watermark=10)
-    report = scheduler.report_stage("read")
+    report = scheduler.create_stage_report("read")
     assert report.input_watermark == MIN_TIMESTAMP
     assert report.output_watermark == 10
-    assert scheduler.report_stage("count").input_watermark == 10
+    assert scheduler.create_stage_report("count").input_watermark == 10
     assert scheduler.open_bundles[0].inputs[0].estimator_state == 0
 
 
@@ -98,19 +98,19 @@ def test_committed_summary_replaces_the_holds_of_its_shard() -> None:
     held = ShardSummary({20: 2, 30: 1}, next_event_timer=60)
     scheduler.handle_event(BundleDone(zero, 1, summary=held))
     scheduler.handle_event(BundleDone(one, 1, summary=ShardSummary({20: 1}, next_event_timer=60)))
-    assert scheduler.report_stage("count").input_watermark == 50
-    assert scheduler.report_stage("count").output_watermark == 20
+    assert scheduler.create_stage_report("count").input_watermark == 50
+    assert scheduler.create_stage_report("count").output_watermark == 20
     done = read_done(scheduler, data("c", 55, shard=0), watermark=55)
     bundle = next(c for c in done if isinstance(c, OpenBundles) and c.stage == "count").bundles[0]
     scheduler.handle_event(
         BundleDone(bundle.number, 1, summary=ShardSummary({30: 1}, next_event_timer=60))
     )
-    assert scheduler.report_stage("count").output_watermark == 20
+    assert scheduler.create_stage_report("count").output_watermark == 20
     fired = read_done(scheduler, watermark=60)
     due = next(c for c in fired if isinstance(c, OpenBundles) and c.stage == "count").bundles
     assert [(b.shard, b.inputs, b.end_watermark) for b in due] == [(0, (), 60), (1, (), 60)]
     scheduler.handle_event(BundleDone(due[1].number, 1, summary=EMPTY_SUMMARY))
-    assert scheduler.report_stage("count").output_watermark == 30
+    assert scheduler.create_stage_report("count").output_watermark == 30
 
 
 def test_window_expiry_at_the_maximum_timestamp_is_due_at_the_end_of_input() -> None:
@@ -148,15 +148,15 @@ def test_tick_at_the_due_processing_time_wakes_shards_and_residuals() -> None:
             (Residual(data("rest", MIN_TIMESTAMP), delay=50, watermark=5),),
         )
     )
-    assert only(commands, WakeAt) == WakeAt(150)
+    assert only(commands, RequestTick) == RequestTick(150)
     (count,) = scheduler.open_bundles
     summary = ShardSummary({1: 1}, next_processing_timer=120)
     earlier = scheduler.handle_event(BundleDone(count.number, 1, summary=summary))
-    assert only(earlier, WakeAt) == WakeAt(120)
+    assert only(earlier, RequestTick) == RequestTick(120)
     assert scheduler.handle_event(Tick(119)) == ()
     rung = scheduler.handle_event(Tick(120))
     assert only(rung, OpenBundles).bundles[0].processing_time == 120
-    assert only(rung, WakeAt) == WakeAt(150)
+    assert only(rung, RequestTick) == RequestTick(150)
     assert scheduler.handle_event(Tick(110)) == ()
     assert refs(only(scheduler.handle_event(Tick(150)), OpenBundles).bundles[0]) == ["rest"]
     assert scheduler.next_wake is None
@@ -190,7 +190,7 @@ def test_stage_that_needs_complete_input_waits_for_the_end_of_input() -> None:
     scheduler.handle_event(Start(roots=(Output("root", data("impulse", MIN_TIMESTAMP)),)))
     read_done(scheduler, data("a", 1), watermark=5)
     read_done(scheduler, data("b", 6), watermark=7)
-    assert [wait for wait in scheduler.list_waits() if wait.stage == "section"] == [
+    assert [wait for wait in scheduler.list_wait_reasons() if wait.stage == "section"] == [
         Wait(WaitKind.END_OF_INPUT, "section", watermark=7)
     ]
     whole = only(scheduler.handle_event(BundleDone(reading(scheduler), 1)), OpenBundles)
@@ -204,7 +204,7 @@ def test_watermark_hold_that_is_never_released_fails_the_job_as_stuck() -> None:
     (count,) = scheduler.open_bundles
     commands = scheduler.handle_event(BundleDone(count.number, 1, summary=ShardSummary({4: 1})))
     assert only(commands, FailJob).kind is JobEndingKind.STUCK
-    assert list_waits(scheduler.state)[0].kind is WaitKind.HOLD
+    assert list_wait_reasons(scheduler.state)[0].kind is WaitKind.HOLD
 
 
 def test_residuals_wait_for_a_busy_consumer() -> None:
@@ -219,7 +219,7 @@ def test_residuals_wait_for_a_busy_consumer() -> None:
     assert [bundle.stage for bundle in scheduler.open_bundles] == ["write"]
     resumed = scheduler.handle_event(BundleDone(written.number, 1))
     assert {c.stage for c in resumed if isinstance(c, OpenBundles)} >= {"write"}
-    assert scheduler.report_stage("write").waiting_bytes <= 20
+    assert scheduler.create_stage_report("write").waiting_bytes <= 20
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_test_stream_step_waits_for_open_bundles() -> None:
     count = StageSpec("count", ("one.out",), kind=StageKind.STATEFUL)
     scheduler = Scheduler(GraphSpec((count,), test_streams=(stream,)))
     first = only(scheduler.handle_event(Start(5)), OpenBundles).bundles[0]
-    assert scheduler.report_stage("count").upstream_watermark < 0
+    assert scheduler.create_stage_report("count").upstream_watermark < 0
     assert scheduler.handle_event(Tick(1_000)) == ()
     summary = ShardSummary({9: 1}, next_event_timer=9, next_processing_timer=50)
     second = only(scheduler.handle_event(BundleDone(first.number, 1, summary=summary)), OpenBundles)

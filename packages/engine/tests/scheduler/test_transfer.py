@@ -10,8 +10,8 @@ import attrs
 import pytest
 from beam_runner_model.times import MAX_TIMESTAMP
 
-from beam_runner_engine.scheduler.capture import capture_state
-from beam_runner_engine.scheduler.commands import Input, OpenBundles, ReleaseData, WakeAt
+from beam_runner_engine.scheduler.capture import capture_job_state
+from beam_runner_engine.scheduler.commands import Input, OpenBundles, ReleaseData, RequestTick
 from beam_runner_engine.scheduler.events import (
     Abort,
     BundleDone,
@@ -31,7 +31,7 @@ from beam_runner_engine.scheduler.specs import (
     GraphSpec,
     StageSpec,
 )
-from beam_runner_engine.scheduler.transfer import transfer_state
+from beam_runner_engine.scheduler.transfer import transfer_job_state
 from beam_runner_engine.scheduler.transitions import Phase
 
 from .samples import data, only
@@ -62,15 +62,15 @@ def test_state_transfer_to_another_graph_continues_unfinished_work() -> None:
     )
     known = Identities({"input": "read", "output": "write"}, {"through": "made"})
     roots = (Output("root", data("root again")),)
-    state, commands = transfer_state(capture(scheduler), other, known, roots)
+    state, commands = transfer_job_state(capture(scheduler), other, known, roots)
     assert opened(commands) == {"output": [["one"]]}
     assert only(commands, OpenBundles).bundles[0].number == 2
-    assert only(commands, WakeAt).time == 105
+    assert only(commands, RequestTick).time == 105
     assert only(commands, ReleaseData).data == (roots[0].data,), "an impulse is given once"
     after = Scheduler.from_state(state)
     resumed = only(after.handle_event(Tick(105)), OpenBundles).bundles[0]
     assert [(one.data.ref, one.estimator_state) for one in resumed.inputs] == [("rest", "state")]
-    assert after.report_stage("input").output_watermark == 7
+    assert after.create_stage_report("input").output_watermark == 7
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_state_transfer_to_another_graph_continues_unfinished_work() -> None:
 )
 def test_state_transfer_from_a_failed_or_cancelled_job_continues_its_work(end: Event) -> None:
     graph = GraphSpec((READ, WRITE), ("root",))
-    state, commands = transfer_state(capture(run(graph, end)), graph, named(graph))
+    state, commands = transfer_job_state(capture(run(graph, end)), graph, named(graph))
     assert opened(commands) == {"read": [["root"]]}
     assert Scheduler.from_state(state).phase is Phase.RUNNING
 
@@ -89,16 +89,16 @@ def test_state_transfer_delivers_root_data_to_a_new_stage() -> None:
     graph = GraphSpec((READ, WRITE), ("root",))
     other = GraphSpec((READ, WRITE, StageSpec("new", ("more",))), ("root", "more"))
     roots = tuple(Output(name, data(name)) for name in other.roots)
-    _, commands = transfer_state(capture(run(graph)), other, named(graph), roots)
+    _, commands = transfer_job_state(capture(run(graph)), other, named(graph), roots)
     assert opened(commands) == {"read": [["root"]], "new": [["more"]]}
 
 
 def test_transfer_to_the_same_graph_changes_nothing() -> None:
     kept = capture(run_with_side_input())
     graph = with_side_input()
-    state, commands = transfer_state(kept, graph, named(graph))
+    state, commands = transfer_job_state(kept, graph, named(graph))
     assert opened(commands) == {"main": [["more"]]}
-    again = capture_state(state, named(graph))
+    again = capture_job_state(state, named(graph))
     assert attrs.evolve(again, next_bundle=kept.next_bundle) == kept
 
 
@@ -127,10 +127,10 @@ def test_captured_state_contains_only_plain_records() -> None:
 
 def test_state_transfer_preserves_holds_and_wake_ups_of_shards() -> None:
     graph = GraphSpec((READ, KEYED), ("root",))
-    state, commands = transfer_state(capture(run_keyed()), graph, named(graph))
+    state, commands = transfer_job_state(capture(run_keyed()), graph, named(graph))
     assert opened(commands) == {}
     after = Scheduler.from_state(state)
-    assert after.report_stage("keyed").output_watermark == 20
+    assert after.create_stage_report("keyed").output_watermark == 20
     after.handle_event(Tick(1))
     woken = only(after.handle_event(BundleDone(2, 1)), OpenBundles).bundles[0]
     assert (woken.shard, woken.inputs, woken.input_watermark) == (3, (), MAX_TIMESTAMP)
@@ -139,7 +139,7 @@ def test_state_transfer_preserves_holds_and_wake_ups_of_shards() -> None:
 def test_state_transfer_with_a_woken_stage_opens_a_bundle_for_each_waiting_shard() -> None:
     graph = GraphSpec((READ, KEYED), ("root",))
     kept = capture(run_keyed())
-    _, commands = transfer_state(kept, graph, named(graph), woken=frozenset({"keyed"}))
+    _, commands = transfer_job_state(kept, graph, named(graph), woken=frozenset({"keyed"}))
     (woken,) = only(commands, OpenBundles).bundles
     assert (woken.stage, woken.shard, woken.inputs, woken.end_watermark) == ("keyed", 3, (), 30)
 
@@ -147,7 +147,7 @@ def test_state_transfer_with_a_woken_stage_opens_a_bundle_for_each_waiting_shard
 def test_state_transfer_after_a_split_releases_shared_data_after_its_last_part() -> None:
     graph = GraphSpec((READ,), ("root",))
     split = SplitDone(0, 1, (Input(data("first"), whole=True),), (Residual(data("rest")),))
-    state, _ = transfer_state(capture(run(graph, Hold(("read",)), split)), graph, named(graph))
+    state, _ = transfer_job_state(capture(run(graph, Hold(("read",)), split)), graph, named(graph))
     after = Scheduler.from_state(state)
     inputs = [one for bundle in after.open_bundles for one in bundle.inputs]
     assert {one.data.ref: one.whole for one in inputs} == {"first": True, "rest": False}
@@ -160,11 +160,11 @@ def test_state_transfer_after_a_split_releases_shared_data_after_its_last_part()
 
 def test_state_transfer_preserves_side_input_windows_and_work_that_waits_for_them() -> None:
     graph = with_side_input()
-    state, commands = transfer_state(capture(run_with_side_input()), graph, named(graph))
+    state, commands = transfer_job_state(capture(run_with_side_input()), graph, named(graph))
     (bundle,) = only(commands, OpenBundles).bundles
     assert bundle.inputs[0].windows == frozenset({WINDOW})
     assert [[one.ref for one in side.data] for side in bundle.side_inputs] == [["side"]]
-    assert Scheduler.from_state(state).report_stage("main").blocked == 1
+    assert Scheduler.from_state(state).create_stage_report("main").blocked == 1
 
 
 def test_state_transfer_moves_a_side_input_to_a_new_stage() -> None:
@@ -177,7 +177,7 @@ def test_state_transfer_moves_a_side_input_to_a_new_stage() -> None:
         {"sides": "sides"},
         {("reader", "side"): ("main", "side")},
     )
-    state, commands = transfer_state(capture(run_with_side_input()), other, known)
+    state, commands = transfer_job_state(capture(run_with_side_input()), other, known)
     assert opened(commands) == {"main": [["more"]]}
     after = Scheduler.from_state(state)
     main = after.open_bundles[0].number
@@ -189,7 +189,7 @@ def test_state_transfer_moves_a_side_input_to_a_new_stage() -> None:
 def test_state_transfer_to_a_stage_without_its_side_input_unblocks_the_work() -> None:
     graph = with_side_input()
     other = attrs.evolve(graph, stages=(graph.stages[0], StageSpec("main", ("more",))))
-    _, commands = transfer_state(capture(run_with_side_input()), other, named(other))
+    _, commands = transfer_job_state(capture(run_with_side_input()), other, named(other))
     (bundle,) = only(commands, OpenBundles).bundles
     assert [(one.data.ref, one.windows) for one in bundle.inputs] == [("more", None)]
     assert [one.ref for one in only(commands, ReleaseData).data] == ["side"]
@@ -201,6 +201,6 @@ def test_state_transfer_to_a_side_input_of_another_collection_starts_it_empty() 
     other_graph = attrs.evolve(graph, stages=(*graph.stages, other))
     kept = capture(run_with_side_input())
     known = attrs.evolve(named(graph), collections={"sides": "sides"})
-    state, commands = transfer_state(kept, other_graph, known, (Output("root", data("root")),))
+    state, commands = transfer_job_state(kept, other_graph, known, (Output("root", data("root")),))
     assert opened(commands) == {"other": [["root"]]}
-    assert Scheduler.from_state(state).report_stage("main").blocked == 2
+    assert Scheduler.from_state(state).create_stage_report("main").blocked == 2

@@ -18,7 +18,6 @@ from beam_runner_engine.scheduler.events import (
     Drain,
     Event,
     FailureKind,
-    GiveWay,
     Hold,
     Output,
     Progress,
@@ -28,6 +27,7 @@ from beam_runner_engine.scheduler.events import (
     SplitDone,
     Start,
     Tick,
+    YieldRequested,
 )
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, Pauses, StageSpec
@@ -57,7 +57,7 @@ JOB_EVENTS = {
     BundleFailed: BundleFailed(0, 1, "a cause"),
     SectionRefused: SectionRefused(0, 1, "a reason"),
     Progress: Progress(0, 1, 0.0, 0),
-    GiveWay: GiveWay(0, 1),
+    YieldRequested: YieldRequested(0, 1),
     SplitDone: SplitDone(0, 1),
     Hold: Hold(("read",)),
     Redeliver: Redeliver("read", (data("again"),)),
@@ -110,7 +110,7 @@ def test_job_event_follows_the_transition_table(phase: Phase, event: object) -> 
     else:
         scheduler.handle_event(event)  # type: ignore[arg-type]
         assert scheduler.phase in transition.to
-        splitting = isinstance(event, Progress | GiveWay)
+        splitting = isinstance(event, Progress | YieldRequested)
         assert (pickle.dumps(scheduler) == before) is splitting
 
 
@@ -133,7 +133,7 @@ def in_bundle_state(state: BundleState, graph: GraphSpec = GRAPH) -> Scheduler:
 
 
 @pytest.mark.parametrize(
-    "kind", [BundleDone, BundleFailed, SectionRefused, Progress, GiveWay, SplitDone]
+    "kind", [BundleDone, BundleFailed, SectionRefused, Progress, YieldRequested, SplitDone]
 )
 @pytest.mark.parametrize("state", BundleState)
 def test_bundle_event_follows_the_transition_table(state: BundleState, kind: type) -> None:

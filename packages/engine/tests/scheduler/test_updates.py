@@ -160,5 +160,5 @@ def test_update_check_detects_a_transfer_that_loses_a_part_of_the_state(mutation
 def test_update_check_detects_a_transfer_that_delivers_wrong_root_data(
     delivery: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "_deliver_roots", delivery)
+    monkeypatch.setattr(transfer, "_deliver_root_data", delivery)
     assert is_caught(None)

@@ -10,7 +10,7 @@ from beam_runner_model.summary import ShardSummary
 from beam_runner_model.window_fns import FixedWindows
 from beam_runner_model.windows import IntervalWindow
 
-from beam_runner_engine.scheduler.capture import capture_state
+from beam_runner_engine.scheduler.capture import capture_job_state
 from beam_runner_engine.scheduler.commands import OpenBundles
 from beam_runner_engine.scheduler.events import (
     BundleDone,
@@ -19,13 +19,13 @@ from beam_runner_engine.scheduler.events import (
     Residual,
     Start,
 )
-from beam_runner_engine.scheduler.kept_state import Identities, KeptState
+from beam_runner_engine.scheduler.kept_state import Identities, SavedJobState
 from beam_runner_engine.scheduler.refusals import RefusalKind, TransferRefused
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
+    DefaultWindowMapping,
     GraphSpec,
     SideInputSpec,
-    SideWindowOf,
     StageKind,
     StageSpec,
 )
@@ -61,10 +61,10 @@ def run(graph: GraphSpec, *events: Event) -> Scheduler:
     return scheduler
 
 
-def capture(scheduler: Scheduler) -> KeptState:
+def capture(scheduler: Scheduler) -> SavedJobState:
     state = scheduler.state
     graph = GraphSpec(state.graph.stages, state.graph.roots)
-    return capture_state(state, named(graph))
+    return capture_job_state(state, named(graph))
 
 
 def kinds(error: pytest.ExceptionInfo[TransferRefused]) -> set[tuple[RefusalKind, str]]:
@@ -92,7 +92,7 @@ def run_keyed() -> Scheduler:
     )
 
 
-SIDE = SideInputSpec("side", "sides", SideWindowOf(FixedWindows(10)))
+SIDE = SideInputSpec("side", "sides", DefaultWindowMapping(FixedWindows(10)))
 
 
 def with_side_input(*, side: SideInputSpec = SIDE, splittable: bool = True) -> GraphSpec:

@@ -11,23 +11,23 @@ import attrs
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-from beam_runner_engine.scheduler.capture import capture_state
+from beam_runner_engine.scheduler.capture import capture_job_state
 from beam_runner_engine.scheduler.commands import Bundle, Command
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Event, Output, SplitDone, Start
-from beam_runner_engine.scheduler.kept_state import Identities, KeptState
+from beam_runner_engine.scheduler.kept_state import Identities, SavedJobState
 from beam_runner_engine.scheduler.overtaking import OvertakenData, WatermarkChecker
 from beam_runner_engine.scheduler.policy import DefaultPolicy
 from beam_runner_engine.scheduler.refusals import Refusal, RefusalKind, TransferRefused
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits, SideInputSpec, StageSpec
-from beam_runner_engine.scheduler.transfer import transfer_state
+from beam_runner_engine.scheduler.transfer import transfer_job_state
 
 from .host import SimulatedHost
 from .usercode import Behaviour, Element, Result
 from .watermark_model import WatermarkModel
 
-Mutation = Callable[[Scheduler, KeptState], KeptState]
+Mutation = Callable[[Scheduler, SavedJobState], SavedJobState]
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ class Edit:
     late: bool = False
 
 
-def list_contents(kept: KeptState) -> list[Any]:
+def list_contents(kept: SavedJobState) -> list[Any]:
     """Returns the data that work and side inputs need, independent of the numbers that identify
     data and bundles.
     """
@@ -191,13 +191,13 @@ class UpdatedHost(SimulatedHost):
         """
         before = pickle.dumps(self.scheduler)
         try:
-            kept = capture_state(self.scheduler.state, self.name_old_parts())
+            kept = capture_job_state(self.scheduler.state, self.name_old_parts())
             if mutation is not None:
                 kept = mutation(self.scheduler, kept)
             known = self.name_new_parts(edit)
             removed = self.stages.keys() - set(known.stages.values())
             roots = self.make_roots(edit)
-            state, commands = transfer_state(
+            state, commands = transfer_job_state(
                 kept,
                 edit.graph,
                 known,
@@ -214,7 +214,7 @@ class UpdatedHost(SimulatedHost):
         unchanged = edit.graph == self.graph
         self.adopt(edit, Scheduler.from_state(state), roots, commands)
         if unchanged:
-            again = capture_state(self.scheduler.state, self.name_old_parts())
+            again = capture_job_state(self.scheduler.state, self.name_old_parts())
             assert list_contents(again) == list_contents(kept), "the same graph lost something"
         return True
 

@@ -25,7 +25,7 @@ from beam_runner_model.windowed_values import compute_hold_time
 from beam_runner_engine.keyed.grouping import TriggeredGrouper
 from beam_runner_engine.keyed.groups import WindowPane
 from beam_runner_engine.keyed.now import CurrentTimes
-from beam_runner_engine.scheduler.capture import capture_state
+from beam_runner_engine.scheduler.capture import capture_job_state
 from beam_runner_engine.scheduler.commands import (
     Bundle,
     Command,
@@ -51,14 +51,14 @@ from beam_runner_engine.scheduler.kept_state import Identities
 from beam_runner_engine.scheduler.overtaking import WatermarkChecker
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import (
+    DefaultWindowMapping,
     GraphSpec,
     Limits,
     SideInputSpec,
-    SideWindowOf,
     StageKind,
     StageSpec,
 )
-from beam_runner_engine.scheduler.transfer import transfer_state
+from beam_runner_engine.scheduler.transfer import transfer_job_state
 from beam_runner_engine.testing.stores import MemoryCellStore
 
 from .stream_jobs import LAST, Element, Member, OverlapMerger, Step, StreamJob, alike
@@ -131,14 +131,14 @@ class StreamHost:
             if self._end is not None:
                 break
             self._step()
-        assert isinstance(self._end, FinishJob), self._end or self._scheduler.list_waits()
+        assert isinstance(self._end, FinishJob), self._end or self._scheduler.list_wait_reasons()
 
     def _step(self) -> None:
         if self._rng.random() < 0.04:
             self._update()
         if not self._open:
             wake = self._scheduler.next_wake
-            assert wake is not None, self._scheduler.list_waits()
+            assert wake is not None, self._scheduler.list_wait_reasons()
             self._now = max(self._now, wake)
             self._handle(Tick(self._now))
             return
@@ -168,10 +168,10 @@ class StreamHost:
             for side in stage.side_inputs
         }
         known = Identities(stages, names, sides)
-        kept = capture_state(self._scheduler.state, known)
+        kept = capture_job_state(self._scheduler.state, known)
         order = self._rng.sample(self._graph.stages, len(self._graph.stages))
         graph = attrs.evolve(self._graph, stages=tuple(order))
-        state, commands = transfer_state(kept, graph, known, limits=self._limits)
+        state, commands = transfer_job_state(kept, graph, known, limits=self._limits)
         self._scheduler = Scheduler.from_state(state)
         self._open.clear()
         self._asked.clear()
@@ -352,7 +352,7 @@ class StreamHost:
         """Raises `Overtaken` if an output element is behind the watermark of a reading stage."""
         for output in outputs:
             for reader in self._readers[output.collection]:
-                watermark = self._scheduler.report_stage(reader).upstream_watermark
+                watermark = self._scheduler.create_stage_report(reader).upstream_watermark
                 for element in output.data.ref.elements:
                     if element.on_time and hold_of(element) < watermark:
                         raise Overtaken(f"{element} is handed on to {reader} at {watermark}")
@@ -370,7 +370,7 @@ def _graph_of(job: StreamJob) -> GraphSpec:
     if job.sided:
         roots.append("side root")
         stages.append(StageSpec("read side", ("side root",), (SIDE,), splittable=True))
-        sides = (SideInputSpec("side", SIDE, SideWindowOf(SIDE_WINDOWS)),)
+        sides = (SideInputSpec("side", SIDE, DefaultWindowMapping(SIDE_WINDOWS)),)
     to_group = PARTS if job.fanned else PAIRS
     for number in range(len(job.sources)):
         way = 0 if job.joined else number

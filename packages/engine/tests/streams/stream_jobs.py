@@ -23,7 +23,7 @@ from beam_runner_model.window_fns import (
 )
 from beam_runner_model.windows import IntervalWindow, Window
 
-from beam_runner_engine.keyed.merging import merge_overlapping
+from beam_runner_engine.keyed.merging import merge_overlapping_intervals
 
 GAP = 6
 CUSTOM = OpaqueWindows("sessions of several gaps", b"")
@@ -114,7 +114,7 @@ class OverlapMerger:
             answers.append(
                 {
                     member: IntervalWindow(start, end)
-                    for start, end, members in merge_overlapping(spans)
+                    for start, end, members in merge_overlapping_intervals(spans)
                     for member in members
                 }
             )

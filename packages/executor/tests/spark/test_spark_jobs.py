@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import attrs
 import pytest
-from beam_runner_engine.scheduler.commands import Bundle, SectionPart
+from beam_runner_engine.scheduler.commands import Bundle, SectionStageInput
 from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, SectionRefusal
 from beam_runner_runtime.channel.messages import LaneOpened, RunBundle
 from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
@@ -23,7 +23,7 @@ from beam_spark_executor.spark import spark_jobs as module
 from beam_spark_executor.spark.pool import WorkerSlot
 from beam_spark_executor.spark.spark_jobs import SparkJobs
 
-PARTS = tuple(SectionPart(name, (), (), 0) for name in ("A", "B"))
+PARTS = tuple(SectionStageInput(name, (), (), 0) for name in ("A", "B"))
 ORDER = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0, parts=PARTS), "name")
 PLAN = Mock()
 WORK = Mock(plan=PLAN, shards=4)

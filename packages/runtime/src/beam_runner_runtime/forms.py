@@ -46,7 +46,20 @@ from beam_runner_model import (
 )
 from beam_runner_planner import plan
 
-_FORMER = {"HarnessStage": "StageSpec", "StageTimer": "Timer"}
+_FORMER = {
+    "DefaultWindowMapping": "SideWindowOf",
+    "HarnessStage": "StageSpec",
+    "RequestTick": "WakeAt",
+    "SectionStageInput": "SectionPart",
+    "SectionStageRecord": "PartRecord",
+    "SectionStatistics": "SectionFacts",
+    "SideInputState": "SideState",
+    "SideInputView": "SideView",
+    "StageTimer": "Timer",
+    "TestStreamState": "ScriptState",
+    "TimeMultiset": "CountedTimes",
+    "YieldRequested": "GiveWay",
+}
 """Stored names of renamed classes, by their current name."""
 
 

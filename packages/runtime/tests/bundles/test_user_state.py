@@ -14,7 +14,7 @@ from beam_runner_engine.keyed.state import (
     ValueState,
 )
 from beam_runner_engine.keyed.stateful import StatefulShard
-from beam_runner_engine.keyed.stateful_records import StatefulSpec, TimerFired, WindowExpired
+from beam_runner_engine.keyed.stateful_records import ExpiredWindow, FiredTimer, StatefulSpec
 from beam_runner_engine.keyed.timers import TimeDomain
 from beam_runner_engine.testing.stores import MemoryCellStore
 from beam_runner_model.chunks import StageTimer, StateCell
@@ -126,10 +126,10 @@ def test_undeclared_state_is_refused_with_its_name() -> None:
 
 
 def due(state: ShardUserState, watermark: int, clock: int) -> tuple[int, int | None] | None:
-    found = state.shard.take_next_work(CurrentTimes(watermark, clock))
+    found = state.shard.take_next_due_work(CurrentTimes(watermark, clock))
     if found is None:
         return None
-    assert isinstance(found, TimerFired)
+    assert isinstance(found, FiredTimer)
     return found.timer.fire_time, found.timer.hold
 
 
@@ -152,8 +152,8 @@ def test_processing_time_of_sdk_equals_processing_time_of_job() -> None:
 
 def test_timer_set_during_window_expiry_is_refused_as_user_error() -> None:
     state = state_of(on_window_expiration=True)
-    state.shard.admit_elements([b"key"], [b""], [0], [b""], CurrentTimes(0))
-    assert isinstance(state.shard.take_next_work(CurrentTimes(MAX_TIMESTAMP)), WindowExpired)
+    state.shard.accept_elements([b"key"], [b""], [0], [b""], CurrentTimes(0))
+    assert isinstance(state.shard.take_next_due_work(CurrentTimes(MAX_TIMESTAMP)), ExpiredWindow)
     state.set_timer(timer("event", None))
     with pytest.raises(TimerRefused, match="'event' of t is set while its window expires"):
         state.set_timer(timer("event", 10))

@@ -5,7 +5,7 @@ each task.
 from __future__ import annotations
 
 import pytest
-from beam_runner_engine.scheduler.commands import Input, SectionPart
+from beam_runner_engine.scheduler.commands import Input, SectionStageInput
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.facts import DataFacts
@@ -34,8 +34,8 @@ def plan_from(
         for number, shard in enumerate(portions)
     )
     parts = [
-        SectionPart("read", inputs, (), MIN_TIMESTAMP),
-        SectionPart("count", (), (), MIN_TIMESTAMP),
+        SectionStageInput("read", inputs, (), MIN_TIMESTAMP),
+        SectionStageInput("count", (), (), MIN_TIMESTAMP),
     ]
     section = SectionPlan.from_parts(plan, parts, SHARDS)
     dealt = distribute_input(plan, section.levels[0][0], section.tasks[0])
@@ -74,6 +74,8 @@ def test_section_restrictions_are_distributed_by_declared_size() -> None:
     inputs = tuple(
         Input(Data(f"{number}", DataFacts(1, 10, 0, work=work))) for number, work in enumerate(said)
     )
-    section = SectionPlan.from_parts(plan, [SectionPart("read", inputs, (), MIN_TIMESTAMP)], SHARDS)
+    section = SectionPlan.from_parts(
+        plan, [SectionStageInput("read", inputs, (), MIN_TIMESTAMP)], SHARDS
+    )
     dealt = distribute_input(plan, section.levels[0][0], 3)
     assert [[one.data.ref for one in own] for own in dealt] == [["1"], ["3"], ["0", "2", "4"]]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from beam_runner_driver.lanes import slots as slots_module
 from beam_runner_driver.lanes.slots import ClusterSlots, JobSlots
-from beam_runner_engine.scheduler.commands import Bundle, SectionPart
+from beam_runner_engine.scheduler.commands import Bundle, SectionStageInput
 from beam_runner_engine.scheduler.events import BundleFailed, FailureKind, SectionRefused
 from beam_runner_storage.stores.spec import StoreSpec
 from clocks import Clock, clock_of
@@ -32,7 +32,7 @@ from beam_runner_runtime.sections.running import LOOK_SECONDS, SectionRunner
 
 
 def section(number: int = 1, attempt: int = 1) -> Bundle:
-    parts = tuple(SectionPart(name, (), (), 0) for name in ("read", "count", "end"))
+    parts = tuple(SectionStageInput(name, (), (), 0) for name in ("read", "count", "end"))
     return bundle_of(number=number, attempt=attempt, stage="read", parts=parts)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 from beam_runner_engine.keyed.cells import CellDelta, CellId
-from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
+from beam_runner_engine.scheduler.commands import Bundle, Input, SectionStageInput
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Residual
 from beam_runner_model.buffers import BufferKind
@@ -91,7 +91,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def bundles_of(host: Host, place: int, data: Sequence[Data]) -> TaskBundleRunner:
     """Returns the bundles of a task that reads `data` for the stage at `place`."""
-    parts = [SectionPart(name, (), (), MIN_TIMESTAMP) for name in PLAN.stages]
+    parts = [SectionStageInput(name, (), (), MIN_TIMESTAMP) for name in PLAN.stages]
     times = (MIN_TIMESTAMP, MAX_TIMESTAMP, MIN_TIMESTAMP, host.clock.ms)
     section = Bundle(7, 3, "pairs", None, (), (), *times, parts=tuple(parts))
     plan = SectionPlan.from_parts(PLAN, parts, 1)

@@ -83,7 +83,7 @@ class ShadowProgram:
         ledger = JobLedger.from_state(DecodedJournal(contents.snapshot).ledger)
         watermarks = {one.stage: one.output_watermark for one in ledger.report_stages()}
         totals = compute_step_totals(plan, ledger.metrics.infos(), watermarks)
-        failures = [retry.last.cause for retry in ledger.list_retries()]
+        failures = [retry.last.cause for retry in ledger.list_retried_bundles()]
         return ProgramResult(totals, failures[0] if failures else "")
 
 

@@ -64,7 +64,7 @@ def _build_entries(cell: bytes, delta: CellDelta) -> Iterator[Entry]:
     for subkey in sorted(removed.union(delta.added)):
         values = delta.added.get(subkey)
         data = None if values is None else encode_values(values)
-        yield cell, ROW, subkey, delta.hides_subkey(subkey), data
+        yield cell, ROW, subkey, delta.deletes_subkey(subkey), data
 
 
 def _join_removed_leading_subkeys(
@@ -77,7 +77,7 @@ def _join_removed_leading_subkeys(
         return delta
     stays = None
     for number, (subkey, _) in enumerate(scan_live_rows(readers, cell, b"", None, fetch_row_sizes)):
-        if number == _ROWS or not delta.hides_subkey(subkey):
+        if number == _ROWS or not delta.deletes_subkey(subkey):
             stays = subkey
             break
     if stays is None:

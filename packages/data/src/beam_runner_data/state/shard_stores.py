@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from beam_runner_engine.keyed.cells import CellDelta, CellId, scan_with_layer
+from beam_runner_engine.keyed.cells import CellDelta, CellId, scan_with_changes
 
 from beam_runner_data.rows.refs import Segment, StateCommit
 from beam_runner_data.state.compaction import compact_segments
@@ -214,7 +214,7 @@ class LoopStore:
         delta = self.accepted.get(cell)
         if delta is None:
             return self._base.read_values(cell, subkey)
-        before = None if delta.hides_subkey(subkey) else self._base.read_values(cell, subkey)
+        before = None if delta.deletes_subkey(subkey) else self._base.read_values(cell, subkey)
         added = delta.added.get(subkey)
         return before if added is None else [*(before or ()), *added]
 
@@ -224,7 +224,7 @@ class LoopStore:
         """Yields the subkeys from ``start`` to before ``end``, ascending."""
         delta = self.accepted.get(cell)
         base = self._base.scan_subkeys(cell, start, end)
-        return base if delta is None else scan_with_layer(base, delta, start, end)
+        return base if delta is None else scan_with_changes(base, delta, start, end)
 
     def write_commit(self, deltas: Mapping[CellId, CellDelta], name: str) -> StateCommit | None:
         """Holds a bundle's changes as pending, until the scheduler loop accepts or writes the

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from beam_runner_engine.keyed.division import (
     DIVISION_MARK,
-    CellScope,
-    get_cell_scope,
-    read_agenda_key,
+    NewShardCellPart,
+    get_new_shard_cell_part,
+    read_key_of_due_time,
 )
 
 from beam_runner_data.rows.refs import KeyShare
@@ -47,16 +47,24 @@ class KeyFilteredSegment(FilteredSegment):
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
         rows = super().read_rows(cell, start, end)
-        return rows if not _is_agenda(cell) else (one for one in rows if self._has_entry(one[0]))
+        return (
+            rows
+            if not _is_due_time_cell(cell)
+            else (one for one in rows if self._has_entry(one[0]))
+        )
 
     def read_row_sizes(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
         rows = super().read_row_sizes(cell, start, end)
-        return rows if not _is_agenda(cell) else (one for one in rows if self._has_entry(one[0]))
+        return (
+            rows
+            if not _is_due_time_cell(cell)
+            else (one for one in rows if self._has_entry(one[0]))
+        )
 
     def sum_row_sizes(self, cell: bytes, start: bytes, end: bytes | None) -> int:
-        if not _is_agenda(cell):
+        if not _is_due_time_cell(cell):
             return super().sum_row_sizes(cell, start, end)
         return sum(weight or 0 for _, _, weight in self.read_row_sizes(cell, start, end))
 
@@ -70,21 +78,21 @@ class KeyFilteredSegment(FilteredSegment):
                 yield entry
 
     def _is_skipped(self, cell: bytes) -> bool:
-        match get_cell_scope(decode_cell_name(cell)):
-            case CellScope.KEY:
+        match get_new_shard_cell_part(decode_cell_name(cell)):
+            case NewShardCellPart.KEY:
                 return not self._share.contains_key(decode_cell_key(cell))
-            case CellScope.NOTHING:
+            case NewShardCellPart.NOTHING:
                 return True
             case _:
                 return False
 
     def _has_subkey(self, cell: bytes, subkey: bytes) -> bool:
-        return not _is_agenda(cell) or self._has_entry(subkey)
+        return not _is_due_time_cell(cell) or self._has_entry(subkey)
 
     def _has_entry(self, subkey: bytes) -> bool:
         """Returns whether a due time (an entry of an agenda) belongs to a key of the shard."""
-        return self._share.contains_key(read_agenda_key(subkey))
+        return self._share.contains_key(read_key_of_due_time(subkey))
 
 
-def _is_agenda(cell: bytes) -> bool:
-    return get_cell_scope(decode_cell_name(cell)) is CellScope.AGENDA
+def _is_due_time_cell(cell: bytes) -> bool:
+    return get_new_shard_cell_part(decode_cell_name(cell)) is NewShardCellPart.AGENDA

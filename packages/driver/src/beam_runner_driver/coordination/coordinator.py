@@ -12,17 +12,17 @@ from collections.abc import Callable, Sequence
 
 from beam_runner_engine.dispatch.driver import JobDriver
 from beam_runner_engine.dispatch.lease import SchedulerLease
-from beam_runner_engine.dispatch.loop_limits import are_small_bundles
+from beam_runner_engine.dispatch.loop_limits import are_all_bundles_small
 from beam_runner_engine.scheduler.commands import Bundle, Command, OpenBundles
 from beam_runner_engine.scheduler.events import (
     Abort,
     AttemptsLost,
     Cancel,
     Drain,
-    GiveWay,
     Hold,
     Progress,
     SplitDone,
+    YieldRequested,
 )
 from beam_runner_model.failures import JobEndingKind
 from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, LostProcess, describe_loss
@@ -134,7 +134,7 @@ class JobCoordinator:
     def resume_job(self) -> None:
         """Resumes the job from its committed state. Releases stages whose sources an earlier server paused."""
         if self.ledger.held_stages:
-            self.record_entries((Hold(),))
+            self.record_journal_entries((Hold(),))
         self.open_bundles(self.ledger.open_bundles)
 
     @property
@@ -220,7 +220,7 @@ class JobCoordinator:
         self._request_loop_end()
         self._waiting.append(Drain())
 
-    def hold_stages(self, stages: tuple[str, ...]) -> None:
+    def pause_stages(self, stages: tuple[str, ...]) -> None:
         """Pauses exactly these stages, so that all open bundles can finish, and resumes all other stages."""
         self._request_loop_end()
         self._waiting.append(Hold(stages))
@@ -234,7 +234,7 @@ class JobCoordinator:
 
     def commit_entry(self, entry: JournalEntry) -> None:
         """Commits an entry immediately. Only functions that `run_with_scheduler` runs can call this method."""
-        self._driver.record_entries((entry,), self.clock.now())
+        self._driver.record_journal_entries((entry,), self.clock.now())
 
     @property
     def is_idle(self) -> bool:
@@ -267,9 +267,9 @@ class JobCoordinator:
         """Commits the events since the last call, and starts all bundles that can run."""
         if not self._loop.is_out:
             for attempt in self.lanes.take_yielding_bundles():
-                self._waiting.append(GiveWay(attempt.bundle, attempt.attempt))
+                self._waiting.append(YieldRequested(attempt.bundle, attempt.attempt))
             entries, self._waiting = self._waiting, []
-            self._driver.record_entries(entries, self.clock.now())
+            self._driver.record_journal_entries(entries, self.clock.now())
         while self._acts and not self._loop.is_out:
             self._acts.pop(0)()
         if self.sections.poll_progress():
@@ -305,7 +305,7 @@ class JobCoordinator:
         loop's bundles run again.
         """
         self.broken_loops += 1
-        self._loop.end_lost_loop(time.monotonic())
+        self._loop.end_lease_of_lost_loop(time.monotonic())
         self._orphan_files.schedule_loop_files(self._loop.number)
         _LOGGER.warning("job %s: loop failed, and its bundles run again: %s", self._job_id, reason)
         self._waiting.append(AttemptsLost())
@@ -317,7 +317,7 @@ class JobCoordinator:
         """Processing time (ms) of the next required scheduler tick."""
         return self.ledger.next_wake
 
-    def record_entries(self, entries: Sequence[JournalEntry]) -> list[Command]:
+    def record_journal_entries(self, entries: Sequence[JournalEntry]) -> list[Command]:
         """Appends entries to the journal, and applies them to the job's committed state."""
         entries = refuse_excess_units(self._settings.quarantine, self.ledger, entries)
         self._journal.append_entries((encode_entries(entries),))
@@ -328,7 +328,7 @@ class JobCoordinator:
             self._attempts.record_end(entry)
             commands += self.ledger.apply_entry(entry)
         if overtaken := find_overtaken_data(self.ledger):
-            commands += self.record_entries((Abort(overtaken, JobEndingKind.SERVER),))
+            commands += self.record_journal_entries((Abort(overtaken, JobEndingKind.SERVER),))
         self._settings.files.delete_files(self.ledger.take_unneeded_files())
         self._journal.write_due_snapshot(len(entries), self.ledger.encode_snapshot)
         return commands
@@ -341,7 +341,7 @@ class JobCoordinator:
             return
         now = time.monotonic()
         if (
-            are_small_bundles(bundles, self._settings.loop_bytes)
+            are_all_bundles_small(bundles, self._settings.loop_bytes)
             # A loop can't provide stable input, because it runs successive bundles before a commit.
             and not self.ledger.plan.needs_stable_input
             and not self.ledger.plan.has_tables
@@ -379,7 +379,7 @@ class JobCoordinator:
     def _record_loop_entries(self, link: WorkerLink, entries: Sequence[Entry]) -> list[Command]:
         """Commits the entries that a loop reports. Ignores new bundles, because the loop runs them."""
         self._finalizers.record_processes(link, entries)
-        commands = self.record_entries(self.lanes.add_lane_to_entries(link, entries))
+        commands = self.record_journal_entries(self.lanes.add_lane_to_entries(link, entries))
         return [c for c in commands if not isinstance(c, OpenBundles)]
 
     def _handle_ended_loop(self, link: WorkerLink, reply: LoopReply) -> None:
@@ -387,7 +387,7 @@ class JobCoordinator:
         if not self._loop.is_held_by(reply.loop):
             return
         if reply.outgrown:
-            self._loop.end_loop_for_more_slots(time.monotonic())
+            self._loop.end_lease_for_more_slots(time.monotonic())
         else:
             self._loop.end_lease()
         commands = self._record_loop_entries(link, reply.entries)

@@ -36,7 +36,7 @@ class LaneFailures:
         self._count += 1
         if not self._is_patient:
             return None if self._count >= TUNING.lane_failures else 0.0
-        pause = _PAUSES.compute_pause(self._count) / 1000
+        pause = _PAUSES.compute_retry_pause(self._count) / 1000
         since = now if self.outage is None else self.outage.since
         self.outage = Outage(NeighbourUnavailable(_NEIGHBOUR, error), since, now + pause)
         return pause

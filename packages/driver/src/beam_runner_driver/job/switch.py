@@ -100,7 +100,7 @@ class JobSwitch:
         elif self._report.is_refused_permanently:
             self._end_update(UpdateOutcome.REFUSED)
         else:
-            self._coordinator.hold_stages(list_holdable_stages(self._ledger.plan))
+            self._coordinator.pause_stages(list_holdable_stages(self._ledger.plan))
 
     def advance(self) -> None:
         """Accepts or refuses the update as soon as no bundle is open or the time limit is over."""
@@ -181,5 +181,5 @@ class JobSwitch:
         """Resumes the sources, and reports the outcome of the update."""
         update, self._update = self._update, None
         assert update is not None
-        self._coordinator.hold_stages(())
+        self._coordinator.pause_stages(())
         update.answer.set_result(UpdateAnswer(outcome, self._report, reason))

@@ -14,7 +14,7 @@ from beam_runner_engine.dispatch.bundle_queue import BundleQueue
 from beam_runner_engine.dispatch.idle_slots import find_idle_slots, select_slot_to_release
 from beam_runner_engine.dispatch.parallelism import ParallelismRules
 from beam_runner_engine.dispatch.slots import BlockedTimeLimits, FreeSlots
-from beam_runner_engine.dispatch.yielding import compute_yield_time, select_yielding_slots
+from beam_runner_engine.dispatch.yielding import compute_yield_time, select_slots_that_must_yield
 from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_runtime.channel.attempts import Attempt, LanePlace
 from beam_runner_runtime.channel.messages import (
@@ -373,7 +373,7 @@ class LaneDispatcher:
         return compute_yield_time(lane, self._slowness.compute_bundle_seconds(TUNING.yield_seconds))
 
     def _find_yielding_lanes(self) -> list[Lane]:
-        return select_yielding_slots(
+        return select_slots_that_must_yield(
             self._lanes.values(), self._waiting, self._count_startable_bundles
         )
 

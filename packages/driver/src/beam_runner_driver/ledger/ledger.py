@@ -161,21 +161,21 @@ class JobLedger:
         """Whether the running job has no open bundle."""
         return self._scheduler.is_idle
 
-    def report_stage(self, stage: str) -> StageReport:
+    def create_stage_report(self, stage: str) -> StageReport:
         """Returns a status report for a stage."""
-        return self._scheduler.report_stage(stage)
+        return self._scheduler.create_stage_report(stage)
 
     def report_stages(self) -> Iterator[StageReport]:
         """Yields a status report for each stage."""
-        return map(self.report_stage, self.plan.stages)
+        return map(self.create_stage_report, self.plan.stages)
 
-    def list_waits(self) -> tuple[Wait, ...]:
+    def list_wait_reasons(self) -> tuple[Wait, ...]:
         """Returns the reasons for which incomplete stages wait."""
-        return self._scheduler.list_waits()
+        return self._scheduler.list_wait_reasons()
 
-    def list_retries(self) -> tuple[RetryReport, ...]:
+    def list_retried_bundles(self) -> tuple[RetryReport, ...]:
         """Returns the open bundles with a failed attempt, oldest first."""
-        return self._scheduler.list_retries()
+        return self._scheduler.list_retried_bundles()
 
     def get_failed_step(self, bundle: Bundle) -> FailedStep | None:
         """Returns the step of the latest failure of an open bundle in user code; None if unknown."""

@@ -80,7 +80,7 @@ class RetryingJournal:
                 if self._limit is not None and now - began >= self._limit:
                     raise
                 if not self._wait(
-                    Outage(error.away, began, now + _PAUSES.compute_pause(failures) / 1000)
+                    Outage(error.away, began, now + _PAUSES.compute_retry_pause(failures) / 1000)
                 ):
                     raise
 

@@ -14,10 +14,10 @@ from beam_runner_engine.scheduler.specs import (
     AddElements,
     AdvanceProcessingTime,
     AdvanceWatermark,
+    DefaultWindowMapping,
     GraphSpec,
     SideInputReadiness,
     SideInputSpec,
-    SideWindowOf,
     StageKind,
     StageSpec,
     TestStreamSpec,
@@ -128,7 +128,7 @@ def _make_side_input_spec(use: SideInputUse) -> SideInputSpec:
     return SideInputSpec(
         name=use.name,
         collection=use.buffer_id,
-        mapping=SideWindowOf(use.mapping_fn),
+        mapping=DefaultWindowMapping(use.mapping_fn),
         readiness=(
             SideInputReadiness.FIRST_PANE if use.early else SideInputReadiness.END_OF_WINDOW
         ),

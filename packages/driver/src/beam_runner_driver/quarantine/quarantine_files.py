@@ -162,4 +162,4 @@ class QuarantineFiles:
                     except (StorageError, OSError) as error:
                         failures += 1
                         _LOGGER.warning("Can't write %s to the quarantine now: %s", name, error)
-                        self._stops.wait(_PAUSES.compute_pause(failures) / 1000)
+                        self._stops.wait(_PAUSES.compute_retry_pause(failures) / 1000)

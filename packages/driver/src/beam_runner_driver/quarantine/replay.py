@@ -135,7 +135,7 @@ def _find_target(
     buffer = None if stage.input_buffer is None else ledger.plan.buffers[stage.input_buffer]
     if coders or buffer is None or buffer.kind not in _ELEMENT_BUFFERS or buffer.restrictions:
         return UnreplayedUnits(ReplayProblem.CODER_CHANGED, unit.step, 1, " -> ".join(coders))
-    report = ledger.report_stage(stage.stage_id)
+    report = ledger.create_stage_report(stage.stage_id)
     is_running = ledger.scheduler_state.phase is Phase.RUNNING
     if report.output_watermark == MAX_TIMESTAMP or not is_running:
         return UnreplayedUnits(ReplayProblem.STEP_ENDED, unit.step, 1)

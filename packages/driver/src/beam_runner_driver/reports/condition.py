@@ -210,7 +210,7 @@ class JobMonitor:
         still = moment - coordinator.moved
         tells = still >= self._pause and ledger.end is None
         if asked or tells:
-            waits = ledger.list_waits()
+            waits = ledger.list_wait_reasons()
             self.waits = find_job_waits(coordinator, self._plan, silent, waits)
             is_idle = still < STILL_SECONDS or is_waiting_for_clock(ledger, waits)
             self.still = 0.0 if is_idle else still

@@ -44,7 +44,7 @@ class FailureMessages:
             now: processing time (ms).
             skips: whether to skip all failures up to now, because an earlier server reported them.
         """
-        retries = {retry.bundle.number: retry for retry in ledger.list_retries()}
+        retries = {retry.bundle.number: retry for retry in ledger.list_retried_bundles()}
         failures = [retry.last for retry in retries.values()]
         last = ledger.last_failure
         if last is not None and last.bundle not in retries:
@@ -118,7 +118,7 @@ class QuarantineMessages:
 
 def describe_failed_bundles(ledger: JobLedger, plan: JobPlan, now: int) -> tuple[FailedBundle, ...]:
     """Returns the records of failed bundles at processing time `now` (ms), most attempts first."""
-    retries = sorted(ledger.list_retries(), key=lambda retry: -retry.attempts)
+    retries = sorted(ledger.list_retried_bundles(), key=lambda retry: -retry.attempts)
     return tuple(describe_failed_bundle(retry, plan, now) for retry in retries[:_MOST_RECORDS])
 
 

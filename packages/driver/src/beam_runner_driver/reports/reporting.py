@@ -66,7 +66,7 @@ def report_end(reporter: RunReporter, ledger: JobLedger, end: FinishJob | FailJo
     if isinstance(end, FinishJob):
         return reporter.state(_STATES[end.outcome])
     last, plan = ledger.last_failure, ledger.plan
-    ending = describe_ending(end, last, plan, ledger.list_waits)
+    ending = describe_ending(end, last, plan, ledger.list_wait_reasons)
     return reporter.state(JobState.FAILED, format_ending(end, last, plan), ending)
 
 

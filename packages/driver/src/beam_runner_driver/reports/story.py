@@ -11,7 +11,7 @@ from beam_runner_engine.scheduler.commands import (
     CancelBundles,
     Command,
     OpenBundles,
-    SectionPart,
+    SectionStageInput,
 )
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleFailed, SectionRefused, SplitDone
@@ -73,7 +73,7 @@ class _HistoryReplay:
         self._first = first
         self._known_before = ledger.next_bundle
         self._steps: list[HistoryEvent] = []
-        paused = (retry.bundle for retry in ledger.list_retries())
+        paused = (retry.bundle for retry in ledger.list_retried_bundles())
         found = (one for one in (*ledger.open_bundles, *paused) if one.number == number)
         self._bundle: Bundle | None = next(found, None)
         if self._bundle is not None:
@@ -199,7 +199,7 @@ class _HistoryReplay:
         bundle = self._bundle
         assert bundle is not None
         found: list[DataPiece] = []
-        parts: tuple[Bundle | SectionPart, ...] = (bundle, *bundle.parts)
+        parts: tuple[Bundle | SectionStageInput, ...] = (bundle, *bundle.parts)
         for part in parts:
             found += [_describe_data("input", one.data) for one in part.inputs]
             found += [

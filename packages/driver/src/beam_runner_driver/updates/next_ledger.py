@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 from beam_runner_data.rows.refs import KeyShare, Segment
 from beam_runner_engine.scheduler.commands import Command
-from beam_runner_engine.scheduler.division import list_parts
+from beam_runner_engine.scheduler.division import list_new_key_shards
 from beam_runner_engine.scheduler.state import SchedulerState
 from beam_runner_planner.plan import JobPlan
 
@@ -46,7 +46,7 @@ def divide_segments(state: LedgerState, shards: int) -> LedgerState:
             attrs.evolve(segment, share=KeyShare(part, shards)) for segment in found
         )
         for (stage, shard), found in state.segments.items()
-        for part in list_parts(shard, state.shards, shards)
+        for part in list_new_key_shards(shard, state.shards, shards)
     }
     return attrs.evolve(state, segments=segments, shards=shards)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import attrs
 from beam_runner_data.rows.refs import FileRows, InlineRows, KeyShare, RowsRef
-from beam_runner_engine.scheduler.capture import capture_state
+from beam_runner_engine.scheduler.capture import capture_job_state
 from beam_runner_engine.scheduler.division import divide_shards
-from beam_runner_engine.scheduler.kept_state import Identities, KeptState
+from beam_runner_engine.scheduler.kept_state import Identities, SavedJobState
 from beam_runner_engine.scheduler.refusals import TransferRefused
-from beam_runner_engine.scheduler.transfer import transfer_state
+from beam_runner_engine.scheduler.transfer import transfer_job_state
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_model.updates import (
     Finding,
@@ -122,7 +122,7 @@ def make_next_ledger(
         TransferRefused: If the new plan can't continue with the state.
     """
     state, old, plan = ledger.to_state(), ledger.plan, job.plan
-    kept = capture_state(ledger.scheduler_state, _list_identities(old))
+    kept = capture_job_state(ledger.scheduler_state, _list_identities(old))
     if rename is not None:
         kept = _rename_files(kept, rename)
         state = rename_ledger_files(state, rename)
@@ -135,7 +135,7 @@ def make_next_ledger(
         # If an update splits a key shard, each part starts with the summary (holds and timers) of
         # the complete shard. The first bundle of the part replaces this summary.
         woken = frozenset(stage.identity for stage in kept.stages)
-    scheduler, commands = transfer_state(
+    scheduler, commands = transfer_job_state(
         kept,
         make_scheduler_graph(plan),
         _match_identities(plan, correspondence, of_stages),
@@ -187,7 +187,7 @@ def _match_identities(
     )
 
 
-def _rename_files(kept: KeptState, rename: Callable[[str], str]) -> KeptState:
+def _rename_files(kept: SavedJobState, rename: Callable[[str], str]) -> SavedJobState:
     """Returns the transferred scheduler state, in which all data refers to files by their new names."""
 
     def rename_reference(ref: Any) -> Any:
@@ -224,7 +224,7 @@ def _list_contents(ledger: JobLedger) -> Mapping[str, StageContents]:
     the plans then reports the reason.
     """
     try:
-        kept = capture_state(ledger.scheduler_state, _list_identities(ledger.plan))
+        kept = capture_job_state(ledger.scheduler_state, _list_identities(ledger.plan))
     except TransferRefused:
         return {}
     by_identity = {stage.identity: stage for stage in kept.stages}

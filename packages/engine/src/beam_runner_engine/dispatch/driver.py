@@ -40,13 +40,13 @@ class JobDriver(Generic[Entry]):
         self._told: Timestamp = 0
 
     def compute_wake_delay(self, now: Timestamp) -> Duration | None:
-        """Returns the time (ms) until `record_entries` must be called even without new entries; None
+        """Returns the time (ms) until `record_journal_entries` must be called even without new entries; None
         if no wake-up is pending.
         """
         wake = self._host.next_wake
         return None if wake is None else max(0, wake - now)
 
-    def record_entries(self, entries: Sequence[Entry], now: Timestamp) -> None:
+    def record_journal_entries(self, entries: Sequence[Entry], now: Timestamp) -> None:
         """Records new entries and executes the resulting commands.
 
         A `Tick` precedes the entries, if there are entries or a wake-up is due, and if time has
@@ -58,7 +58,7 @@ class JobDriver(Generic[Entry]):
             self._told = now
             told = (Tick(now),)
         if told or entries:
-            self.execute_commands(self._host.record_entries((*told, *entries)))
+            self.execute_commands(self._host.record_journal_entries((*told, *entries)))
 
     def execute_commands(self, commands: Sequence[Command]) -> None:
         """Executes commands, but skips bundles that a later command cancels."""
@@ -78,7 +78,7 @@ class JobDriver(Generic[Entry]):
                 case FinishJob() | FailJob():
                     self.has_ended = True
                 case _:
-                    # Other commands need no action here: `Host.record_entries` releases data and
+                    # Other commands need no action here: `Host.record_journal_entries` releases data and
                     # state, and callers with a clock use `compute_wake_delay`.
                     pass
         if opened:

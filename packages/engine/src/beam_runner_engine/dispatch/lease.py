@@ -46,7 +46,7 @@ class SchedulerLease:
         """Ends the lease of the current scheduler loop, and returns the scheduler to the server."""
         self.is_out = False
 
-    def end_loop_for_more_slots(self, now: float) -> None:
+    def end_lease_for_more_slots(self, now: float) -> None:
         """Returns the scheduler from a worker process to the server, because several slots are
         faster than one scheduler loop.
         """
@@ -54,7 +54,7 @@ class SchedulerLease:
         if now - self._began < self._outgrown_pause:
             self._not_before = now + self._outgrown_pause
 
-    def end_lost_loop(self, now: float) -> None:
+    def end_lease_of_lost_loop(self, now: float) -> None:
         """Returns the scheduler to the server after the worker process with the scheduler loop was
         lost.
         """

@@ -54,7 +54,7 @@ class LoopLimits:
     def needs_several_slots(self, waiting: Collection[Bundle], usual: float) -> bool:
         """Returns whether the pending bundles should run in separate slots."""
         parallel = len(waiting) > 1 and usual > self.parallel_ms
-        return parallel or not are_small_bundles(waiting, self.waiting_bytes)
+        return parallel or not are_all_bundles_small(waiting, self.waiting_bytes)
 
     def is_report_due(self, entries: int, since: float) -> bool:
         """Returns whether to report `entries` entries now, `since` ms after the last report."""
@@ -67,7 +67,7 @@ class LoopLimits:
         return due <= self.nap_ms
 
 
-def are_small_bundles(bundles: Iterable[Bundle], most_bytes: int) -> bool:
+def are_all_bundles_small(bundles: Iterable[Bundle], most_bytes: int) -> bool:
     """Returns whether the bundles have at most `most_bytes` of input and none is the bundle of a
     section (stages that run as one Spark job).
     """

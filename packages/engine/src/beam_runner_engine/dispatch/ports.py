@@ -24,7 +24,7 @@ class Host(Protocol[AnyEntry]):
     def next_wake(self) -> Timestamp | None:
         """Processing time (ms) of the next tick that the scheduler needs, or None."""
 
-    def record_entries(self, entries: Sequence[AnyEntry | Tick]) -> Sequence[Command]:
+    def record_journal_entries(self, entries: Sequence[AnyEntry | Tick]) -> Sequence[Command]:
         """Records entries, passes them to the scheduler and returns the resulting commands."""
 
     def open_bundles(self, bundles: Sequence[Bundle]) -> None:

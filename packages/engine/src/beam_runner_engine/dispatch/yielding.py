@@ -11,7 +11,7 @@ from beam_runner_engine.dispatch.bundle_queue import BundleQueue
 from beam_runner_engine.dispatch.slots import AnySlot, Slot
 
 
-def select_yielding_slots(
+def select_slots_that_must_yield(
     places: Collection[AnySlot], waiting: BundleQueue, may_begin: Callable[[], int]
 ) -> list[AnySlot]:
     """Returns the slots of sources that must yield, longest-running first.

@@ -49,18 +49,22 @@ class CellDelta:
     removed: frozenset[bytes] = frozenset()
     added: Mapping[bytes, tuple[Any, ...]] = attrs.field(factory=dict)
 
-    def hides_subkey(self, subkey: bytes) -> bool:
+    def deletes_subkey(self, subkey: bytes) -> bool:
         """Returns whether the delta removes the previous values at this subkey (for example, a map
         key).
         """
-        return self.cleared or subkey in self.removed or is_in_ranges(subkey, self.removed_ranges)
+        return (
+            self.cleared
+            or subkey in self.removed
+            or is_subkey_in_ranges(subkey, self.removed_ranges)
+        )
 
     def combine_with(self, later: CellDelta) -> CellDelta:
         """Returns a single delta with the effect of this delta followed by `later`."""
         added = {
             subkey: tuple(values)
             for subkey, values in self.added.items()
-            if not later.hides_subkey(subkey)
+            if not later.deletes_subkey(subkey)
         }
         for subkey, values in later.added.items():
             added[subkey] = (*added.get(subkey, ()), *values)
@@ -74,17 +78,20 @@ class CellDelta:
         )
 
 
-class CellLayer(Protocol):
+class CellChanges(Protocol):
     """Changes on top of the contents of a state cell: a `CellDelta`, or the changes of a running bundle."""
 
     @property
     def added(self) -> Mapping[bytes, Sequence[Any]]: ...
 
-    def hides_subkey(self, subkey: bytes) -> bool: ...
+    def deletes_subkey(self, subkey: bytes) -> bool: ...
 
 
-def scan_with_layer(
-    below: Iterable[tuple[bytes, Sequence[Any]]], layer: CellLayer, start: bytes, end: bytes | None
+def scan_with_changes(
+    below: Iterable[tuple[bytes, Sequence[Any]]],
+    layer: CellChanges,
+    start: bytes,
+    end: bytes | None,
 ) -> Iterator[tuple[bytes, Sequence[Any]]]:
     """Yields subkeys (for example, map keys) and values of a state cell after a layer of changes,
     in ascending order.
@@ -95,13 +102,13 @@ def scan_with_layer(
         start: the first subkey, included.
         end: the end of the range, excluded; None means no upper bound.
     """
-    added = sorted(s for s in layer.added if is_in_ranges(s, ((start, end),)))
+    added = sorted(s for s in layer.added if is_subkey_in_ranges(s, ((start, end),)))
     position = 0
     for subkey, values in below:
         while position < len(added) and added[position] < subkey:
             yield added[position], tuple(layer.added[added[position]])
             position += 1
-        hidden = layer.hides_subkey(subkey)
+        hidden = layer.deletes_subkey(subkey)
         if position < len(added) and added[position] == subkey:
             position += 1
             here = layer.added[subkey]
@@ -112,7 +119,7 @@ def scan_with_layer(
         yield subkey, tuple(layer.added[subkey])
 
 
-def is_in_ranges(subkey: bytes, ranges: Iterable[Range]) -> bool:
+def is_subkey_in_ranges(subkey: bytes, ranges: Iterable[Range]) -> bool:
     """Returns whether the subkey (for example, a map key) is in any of the ranges."""
     return any(start <= subkey and (end is None or subkey < end) for start, end in ranges)
 
@@ -124,7 +131,7 @@ def apply_delta(contents: dict[bytes, list[Any]], delta: CellDelta) -> None:
     if delta.cleared:
         contents.clear()
     if delta.removed_ranges:
-        for subkey in [s for s in contents if is_in_ranges(s, delta.removed_ranges)]:
+        for subkey in [s for s in contents if is_subkey_in_ranges(s, delta.removed_ranges)]:
             del contents[subkey]
     for subkey in delta.removed:
         contents.pop(subkey, None)

@@ -12,7 +12,7 @@ KeyColumns: TypeAlias = tuple[list[bytes], list[Timestamp], list[Any]]
 """Encoded windows, timestamps (ms) and values of one key's elements, in order of arrival."""
 
 
-def check_lengths(*columns: Sequence[Any]) -> None:
+def check_column_lengths(*columns: Sequence[Any]) -> None:
     """Checks that the columns of keys, windows, timestamps and values have the same length.
 
     Raises:
@@ -27,7 +27,7 @@ def check_lengths(*columns: Sequence[Any]) -> None:
         )
 
 
-def append_cells(
+def append_column_values(
     kept: dict[bytes, dict[bytes, list[Any]]],
     keys: Sequence[bytes],
     windows: Sequence[bytes],
@@ -50,7 +50,7 @@ def append_cells(
         kept[window][key].append(cell)
 
 
-def append_rows(
+def append_element_rows(
     kept: dict[bytes, KeyColumns],
     keys: Sequence[bytes],
     windows: Sequence[bytes],

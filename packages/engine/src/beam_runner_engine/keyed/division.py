@@ -23,12 +23,12 @@ from typing import Protocol
 
 from beam_runner_model.times import Timestamp
 
-from beam_runner_engine.keyed.agenda import EVENTS, EXPIRIES, PROCESSING, Agenda
 from beam_runner_engine.keyed.cells import CellId
+from beam_runner_engine.keyed.due_times import EVENTS, EXPIRIES, PROCESSING, DueTimeQueue
 from beam_runner_engine.keyed.holds import HOLDS
-from beam_runner_engine.keyed.lifetimes import WindowLifetimes
+from beam_runner_engine.keyed.lifetimes import OpenWindowRegistry
 from beam_runner_engine.keyed.open_windows import OpenWindow
-from beam_runner_engine.keyed.references import unpack_reference
+from beam_runner_engine.keyed.references import unpack_byte_strings
 from beam_runner_engine.keyed.sorted_input import SortedInputBuffer
 from beam_runner_engine.keyed.timer_families import FAMILIES
 from beam_runner_engine.keyed.timers import TIMER, TimerTable
@@ -39,42 +39,42 @@ DIVISION_MARK = CellId("~divided", b"", b"")
 _TIME_BYTES = 8
 
 
-class CellScope(enum.Enum):
+class NewShardCellPart(enum.Enum):
     """Part of an old shard's state cell that belongs to a new shard."""
 
     KEY = "key"
     """The complete cell, if the cell's key belongs to the new shard."""
     AGENDA = "agenda"
-    """The subkeys whose key, from `read_agenda_key`, belongs to the shard."""
+    """The subkeys whose key, from `read_key_of_due_time`, belongs to the shard."""
     SHARD = "shard"
     """The complete cell."""
     NOTHING = "nothing"
 
 
 _SCOPES = {
-    EVENTS: CellScope.AGENDA,
-    PROCESSING: CellScope.AGENDA,
-    EXPIRIES: CellScope.AGENDA,
-    HOLDS.name: CellScope.NOTHING,
-    DIVISION_MARK.name: CellScope.NOTHING,
-    FAMILIES.name: CellScope.SHARD,
+    EVENTS: NewShardCellPart.AGENDA,
+    PROCESSING: NewShardCellPart.AGENDA,
+    EXPIRIES: NewShardCellPart.AGENDA,
+    HOLDS.name: NewShardCellPart.NOTHING,
+    DIVISION_MARK.name: NewShardCellPart.NOTHING,
+    FAMILIES.name: NewShardCellPart.SHARD,
 }
 
 
-def get_cell_scope(name: str) -> CellScope:
+def get_new_shard_cell_part(name: str) -> NewShardCellPart:
     """Returns the part of a state cell with this name that belongs to a new shard."""
-    return _SCOPES.get(name, CellScope.KEY)
+    return _SCOPES.get(name, NewShardCellPart.KEY)
 
 
-def read_agenda_key(subkey: bytes) -> bytes:
-    """Returns the key that an entry of an agenda (queue of due times) names. References of windows
+def read_key_of_due_time(subkey: bytes) -> bytes:
+    """Returns the key that an entry of an queue of due times names. References of windows
     begin with the key, and all other references have a kind before the key.
     """
-    reference = unpack_reference(subkey, _TIME_BYTES)
+    reference = unpack_byte_strings(subkey, _TIME_BYTES)
     return reference[0] if len(reference) == 2 else reference[1]
 
 
-def take_division_mark(cells: UncommittedCells) -> bool:
+def remove_shard_split_mark(cells: UncommittedCells) -> bool:
     """Removes the mark of a new shard that an update split off, and returns whether the shard had
     the mark.
     """
@@ -84,34 +84,36 @@ def take_division_mark(cells: UncommittedCells) -> bool:
     return True
 
 
-class WindowReader(Protocol):
+class OpenWindowReader(Protocol):
     """Reader of the open windows of keys, which the splitting of a key shard uses."""
 
     def get_window(self, key: bytes, data: bytes) -> OpenWindow | None:
         """Returns an open window of a key."""
 
 
-def list_grouping_holds(agenda: Agenda, windows: WindowReader) -> Iterator[Timestamp | None]:
+def list_group_by_key_holds(
+    agenda: DueTimeQueue, windows: OpenWindowReader
+) -> Iterator[Timestamp | None]:
     """Yields the watermark holds that a GroupByKey has stored. The function finds them by the
-    event-time agenda (queue of due times), which has an entry for each open window.
+    event-time queue of due times, which has an entry for each open window.
     """
     for _, (key, data) in agenda.scan_entries():
         window = windows.get_window(key, data)
         yield None if window is None else window.hold
 
 
-def list_stateful_holds(
+def list_stateful_step_holds(
     cells: UncommittedCells,
     timers: TimerTable,
     sorted_input: SortedInputBuffer,
-    lifetimes: WindowLifetimes,
+    lifetimes: OpenWindowRegistry,
 ) -> Iterator[Timestamp | None]:
     """Yields the watermark holds that a stateful step has stored: for timers, buffered elements and windows."""
     for name in (EVENTS, PROCESSING):
-        for _, reference in Agenda(cells, name).scan_entries():
+        for _, reference in DueTimeQueue(cells, name).scan_entries():
             if reference[0] == TIMER:
-                yield timers.read_hold(reference)
+                yield timers.read_watermark_hold(reference)
             else:
-                yield sorted_input.compute_entry_hold(reference)
-    for _, (key, window) in Agenda(cells, EXPIRIES).scan_entries():
-        yield lifetimes.read_hold(key, window)
+                yield sorted_input.compute_hold_of_due_time(reference)
+    for _, (key, window) in DueTimeQueue(cells, EXPIRIES).scan_entries():
+        yield lifetimes.read_watermark_hold(key, window)

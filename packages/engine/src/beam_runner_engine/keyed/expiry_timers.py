@@ -38,7 +38,9 @@ class ExpiryTimers:
         waiting = self._waiting.get((key, window))
         if waiting is None:
             waiting = sorted(
-                self._timers.list_window_timers(key, window), key=_get_firing_order, reverse=True
+                self._timers.list_window_timers(key, window),
+                key=_get_timer_firing_order,
+                reverse=True,
             )
             self._waiting[key, window] = waiting
         return waiting[-1] if waiting else None
@@ -59,7 +61,7 @@ class ExpiryTimers:
         else:
             self._chains.pop(place, None)
 
-    def link_to_chain(self, timer: Timer, *, loops: bool) -> Timer | None:
+    def add_to_timer_chain(self, timer: Timer, *, loops: bool) -> Timer | None:
         """Returns a new timer with the chain of timers that led to it, or None if the chain already
         contains the timer family.
 
@@ -67,7 +69,7 @@ class ExpiryTimers:
             timer: the timer that user code sets.
             loops: whether a processing-time timer starts a new chain of timers.
         """
-        self.invalidate_order(timer.key, timer.window)
+        self.invalidate_timer_order(timer.key, timer.window)
         chain = self._chains.get((timer.key, timer.window), ())
         if timer.domain is TimeDomain.PROCESSING_TIME and loops:
             chain = ()
@@ -75,16 +77,16 @@ class ExpiryTimers:
             return None
         return attrs.evolve(timer, chain=chain) if chain else timer
 
-    def invalidate_order(self, key: bytes, window: bytes) -> None:
+    def invalidate_timer_order(self, key: bytes, window: bytes) -> None:
         """Discards the cached timer order of a window after a timer is set or cleared."""
         self._waiting.pop((key, window), None)
 
     def forget_window(self, key: bytes, window: bytes) -> None:
         """Discards all data of a window whose state is released."""
         self._chains.pop((key, window), None)
-        self.invalidate_order(key, window)
+        self.invalidate_timer_order(key, window)
 
 
-def _get_firing_order(timer: Timer) -> tuple[bool, Timestamp, str, str]:
+def _get_timer_firing_order(timer: Timer) -> tuple[bool, Timestamp, str, str]:
     in_processing_time = timer.domain is TimeDomain.PROCESSING_TIME
     return in_processing_time, timer.fire_time, timer.family, timer.tag

@@ -1,6 +1,6 @@
 """Evaluation of triggers for one open window, when elements arrive or time advances; emits panes.
 
-`WindowFiring` uses the window, its trigger and its values. `grouping` finds windows and tracks
+`WindowTriggerEvaluator` uses the window, its trigger and its values. `grouping` finds windows and tracks
 their due times. The table in `open_windows` specifies the rules.
 """
 
@@ -29,7 +29,7 @@ from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 _ELEMENTS = "~elements"
 
 
-class WindowFiring:
+class WindowTriggerEvaluator:
     """Trigger evaluation for the windows of one strategy. Panes are appended to `out` in firing
     order.
     """
@@ -112,9 +112,9 @@ class WindowFiring:
         times = [part.timestamp for part in (into, *parts) if part.timestamp is not None]
         into.timestamp = combine_timestamps(self._combiner, into.window, times) if times else None
         for part in parts:
-            into.absorb_window(part)
+            into.add_merged_window(part)
 
-    def save_values(self, window: OpenWindow) -> None:
+    def save_new_values(self, window: OpenWindow) -> None:
         """Writes the values that arrived in this bundle to the first bag cell of the window."""
         if window.buffer:
             cell = CellId(_ELEMENTS, window.key, window.addresses[0])

@@ -22,11 +22,16 @@ from beam_runner_model.timestamp_combiners import TimestampCombiner
 from beam_runner_model.window_coders import decode_max_timestamp
 from beam_runner_model.window_fns import Sessions
 
-from beam_runner_engine.keyed.agenda import EVENTS, PROCESSING, Agenda
-from beam_runner_engine.keyed.columns import KeyColumns, append_cells, append_rows, check_lengths
+from beam_runner_engine.keyed.columns import (
+    KeyColumns,
+    append_column_values,
+    append_element_rows,
+    check_column_lengths,
+)
 from beam_runner_engine.keyed.commits import KeyedCommit
-from beam_runner_engine.keyed.division import list_grouping_holds, take_division_mark
-from beam_runner_engine.keyed.firing import WindowFiring
+from beam_runner_engine.keyed.division import list_group_by_key_holds, remove_shard_split_mark
+from beam_runner_engine.keyed.due_times import EVENTS, PROCESSING, DueTimeQueue
+from beam_runner_engine.keyed.firing import WindowTriggerEvaluator
 from beam_runner_engine.keyed.groups import WindowPanes
 from beam_runner_engine.keyed.holds import WatermarkHolds
 from beam_runner_engine.keyed.merging import select_merger
@@ -61,9 +66,9 @@ class TriggeredGrouper:
     ) -> None:
         self._strategy = strategy
         self._cells = UncommittedCells(store)
-        self._firing = WindowFiring(strategy, self._cells)
-        self._agenda = Agenda(self._cells, EVENTS)
-        self._process_agenda = Agenda(self._cells, PROCESSING)
+        self._firing = WindowTriggerEvaluator(strategy, self._cells)
+        self._agenda = DueTimeQueue(self._cells, EVENTS)
+        self._process_agenda = DueTimeQueue(self._cells, PROCESSING)
         self._holds = WatermarkHolds(self._cells)
         self._keeps_times = strategy.timestamp_combiner is not TimestampCombiner.END_OF_WINDOW
         self._awaits_end = (
@@ -84,10 +89,10 @@ class TriggeredGrouper:
             return CustomWindowTable(*tables, merging)
 
         self._table = create_table()
-        if may_result_from_split and take_division_mark(self._cells):
+        if may_result_from_split and remove_shard_split_mark(self._cells):
             # Use a separate table of windows, because the bundle writes back each window that the
             # bundle's table has read.
-            self._holds.add_holds(list_grouping_holds(self._agenda, create_table()))
+            self._holds.add_watermark_holds(list_group_by_key_holds(self._agenda, create_table()))
 
     def process_elements(
         self,
@@ -116,7 +121,7 @@ class TriggeredGrouper:
         Raises:
             ValueError: If the columns differ in length.
         """
-        check_lengths(keys, windows, timestamps, values)
+        check_column_lengths(keys, windows, timestamps, values)
         out = self.advance_time(now)
         self._firing.out = out
         if isinstance(self._table, NonMergingWindowTable):
@@ -139,12 +144,12 @@ class TriggeredGrouper:
                 self._table.close_window(window)
             else:
                 firing.fire_at_window_end(window)
-                self._update_agenda(window)
+                self._update_due_times(window)
         while (due := self._process_agenda.pop_due_entry(now.processing_time)) is not None:
             window = self._find_window(due[1])
             window.process_wake = None
             firing.fire_at_processing_time(window)
-            self._update_agenda(window)
+            self._update_due_times(window)
         return firing.out
 
     def finish_bundle(self) -> KeyedCommit:
@@ -152,7 +157,7 @@ class TriggeredGrouper:
         timers) of the shard.
         """
         for window in self._table.list_open_windows():
-            self._firing.save_values(window)
+            self._firing.save_new_values(window)
         self._table.save_windows()
         event, processing = (
             self._agenda.get_earliest_entry(),
@@ -160,14 +165,14 @@ class TriggeredGrouper:
         )
         self._agenda.save_changes()
         self._process_agenda.save_changes()
-        self._holds.save_counts()
+        self._holds.save_hold_counts()
         summary = ShardSummary(
-            holds=self._holds.list_earliest_holds(),
+            holds=self._holds.list_earliest_watermark_holds(),
             next_event_timer=None if event is None else event[0],
             next_processing_timer=None if processing is None else processing[0],
         )
         return KeyedCommit(
-            self._cells.list_deltas(), summary, self._late_data + self._firing.dropped
+            self._cells.list_cell_deltas(), summary, self._late_data + self._firing.dropped
         )
 
     def _process_non_merging_windows(
@@ -180,9 +185,9 @@ class TriggeredGrouper:
     ) -> None:
         columns: dict[bytes, dict[bytes, list[Any]]] = {}
         times: dict[bytes, dict[bytes, list[Timestamp]]] = {}
-        append_cells(columns, keys, windows, values)
+        append_column_values(columns, keys, windows, values)
         if self._keeps_times:
-            append_cells(times, keys, windows, timestamps)
+            append_column_values(times, keys, windows, timestamps)
         for data, of_window in columns.items():
             if self._is_window_closed(data):
                 self._late_data += sum(map(len, of_window.values()))
@@ -193,7 +198,7 @@ class TriggeredGrouper:
                 self._firing.add_elements(
                     window, times_of_window[key] if times_of_window else (), of_key
                 )
-                self._update_agenda(window)
+                self._update_due_times(window)
 
     def _process_merging_windows(
         self,
@@ -204,10 +209,10 @@ class TriggeredGrouper:
         values: Sequence[Any],
     ) -> None:
         columns: dict[bytes, KeyColumns] = {}
-        append_rows(columns, keys, windows, timestamps, values)
+        append_element_rows(columns, keys, windows, timestamps, values)
         for key, rows in columns.items():
-            for window in self._add_key_elements(table, key, *self._remove_late_rows(rows)):
-                self._update_agenda(window)
+            for window in self._add_key_elements(table, key, *self._remove_late_elements(rows)):
+                self._update_due_times(window)
 
     def _add_key_elements(
         self,
@@ -222,19 +227,19 @@ class TriggeredGrouper:
         """
         if not values:
             return ()
-        window_of = table.resolve_windows(key, windows)
+        window_of = table.map_to_merged_windows(key, windows)
         touched = {window.encoded: window for window in window_of.values()}
         if len(touched) == 1:
             self._firing.add_elements(next(iter(touched.values())), timestamps, values)
             return touched.values()
         columns: dict[bytes, KeyColumns] = {}
         merged = [window_of[data].encoded for data in windows]
-        append_rows(columns, merged, windows, timestamps, values)
+        append_element_rows(columns, merged, windows, timestamps, values)
         for encoded, (_, times, of_window) in columns.items():
             self._firing.add_elements(touched[encoded], times, of_window)
         return touched.values()
 
-    def _remove_late_rows(self, rows: KeyColumns) -> KeyColumns:
+    def _remove_late_elements(self, rows: KeyColumns) -> KeyColumns:
         """Returns the rows of a key without the rows of closed windows, which are counted as
         dropped.
 
@@ -267,13 +272,13 @@ class TriggeredGrouper:
         for part in parts:
             self._release_window(part)
 
-    def _update_agenda(self, window: OpenWindow) -> None:
-        """Updates the agenda (queue of due times) and the watermark holds after a window
+    def _update_due_times(self, window: OpenWindow) -> None:
+        """Updates the queue of due times and the watermark holds after a window
         changed.
         """
         trigger = self._firing.machine
         if window.finished and not isinstance(self._table, NonMergingWindowTable):
-            self._table.retire_window(window)
+            self._table.exclude_window_from_merging(window)
         if window.ended or window.finished or not trigger.depends_on_window_end:
             wake = window.closes
         else:
@@ -281,12 +286,12 @@ class TriggeredGrouper:
         process_wake = None if window.finished else trigger.get_next_wake_up_time(window.trigger)
         if process_wake is not None and process_wake <= self._firing.now.processing_time:
             process_wake = None
-        self._move_agenda_entries(window, wake, process_wake, self._compute_hold(window))
+        self._move_due_times(window, wake, process_wake, self._compute_hold(window))
 
     def _release_window(self, window: OpenWindow) -> None:
-        self._move_agenda_entries(window, None, None, None)
+        self._move_due_times(window, None, None, None)
 
-    def _move_agenda_entries(
+    def _move_due_times(
         self,
         window: OpenWindow,
         wake: Timestamp | None,
@@ -296,7 +301,7 @@ class TriggeredGrouper:
         reference = (window.key, window.encoded)
         self._agenda.reschedule_entry(window.wake, wake, reference)
         self._process_agenda.reschedule_entry(window.process_wake, process_wake, reference)
-        self._holds.move_hold(window.hold, hold)
+        self._holds.move_watermark_hold(window.hold, hold)
         window.wake, window.process_wake, window.hold = wake, process_wake, hold
 
     def _compute_hold(self, window: OpenWindow) -> Timestamp | None:

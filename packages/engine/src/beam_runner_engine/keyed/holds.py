@@ -31,7 +31,7 @@ class WatermarkHolds:
         self._cells = cells
         self._changes: Counter[Timestamp] = Counter()
 
-    def move_hold(self, old: Timestamp | None, new: Timestamp | None) -> None:
+    def move_watermark_hold(self, old: Timestamp | None, new: Timestamp | None) -> None:
         """Releases the watermark hold at `old` and adds a watermark hold at `new` (event time, ms);
         None stands for no hold.
         """
@@ -41,12 +41,12 @@ class WatermarkHolds:
             if new is not None:
                 self._changes[new] += 1
 
-    def add_holds(self, holds: Iterable[Timestamp | None]) -> None:
+    def add_watermark_holds(self, holds: Iterable[Timestamp | None]) -> None:
         """Adds watermark holds (event time, ms); None stands for no hold."""
         for hold in holds:
-            self.move_hold(None, hold)
+            self.move_watermark_hold(None, hold)
 
-    def save_counts(self) -> None:
+    def save_hold_counts(self) -> None:
         """Writes the changed numbers of holds to the state cell.
 
         Raises:
@@ -68,7 +68,7 @@ class WatermarkHolds:
                 self._cells.remove_subkey(HOLDS, subkey)
         self._changes.clear()
 
-    def list_earliest_holds(self) -> tuple[tuple[Timestamp, int], ...]:
+    def list_earliest_watermark_holds(self) -> tuple[tuple[Timestamp, int], ...]:
         """Returns the earliest saved watermark holds and their counts, at most `REPORTED_HOLDS`."""
         holds = []
         for subkey, (count,) in self._cells.scan_subkeys(HOLDS):

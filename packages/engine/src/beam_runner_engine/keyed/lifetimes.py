@@ -12,8 +12,8 @@ from beam_runner_model.window_coders import decode_window, encode_window
 from beam_runner_model.window_fns import GlobalWindows
 from beam_runner_model.windows import GLOBAL_WINDOW
 
-from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
+from beam_runner_engine.keyed.due_times import DueTimeQueue
 from beam_runner_engine.keyed.holds import WatermarkHolds
 from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.records import decode_record, encode_record
@@ -22,7 +22,7 @@ from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 _ALIVE = "~alive"
 
 
-class WindowLifetimes:
+class OpenWindowRegistry:
     """Registry of the open windows of each key, with their expiry times.
 
     If `calls_back` is True, user code runs when a window expires. Each open window then holds back
@@ -34,7 +34,7 @@ class WindowLifetimes:
         self,
         strategy: WindowingStrategy,
         cells: UncommittedCells,
-        agenda: Agenda,
+        agenda: DueTimeQueue,
         holds: WatermarkHolds,
         *,
         calls_back: bool,
@@ -64,35 +64,35 @@ class WindowLifetimes:
         self._seen.add(place)
         if self._cells.read_values(CellId(_ALIVE, key, window)) is None:
             hold = self._compute_hold(window, now)
-            self._holds.move_hold(None, hold)
+            self._holds.move_watermark_hold(None, hold)
             self._agenda.add_entry(self.compute_expiry_time(window), place)
             self._cells.replace_values(CellId(_ALIVE, key, window), (encode_record(hold),))
 
-    def read_hold(self, key: bytes, window: bytes) -> Timestamp | None:
+    def read_watermark_hold(self, key: bytes, window: bytes) -> Timestamp | None:
         """Returns the stored hold of a registered window."""
         stored = self._cells.read_values(CellId(_ALIVE, key, window))
         hold: Timestamp | None = decode_record(stored[0]) if stored else None
         return hold
 
-    def get_silent_end_time(self) -> Timestamp | None:
+    def get_end_without_callback(self) -> Timestamp | None:
         """Returns the last time (ms) of the global window if its expiry runs no user code, otherwise
         None. Such a window ends without a bundle.
         """
         return None if self._matters else self.compute_expiry_time(encode_window(GLOBAL_WINDOW))
 
-    def has_silently_ended(self, watermark: Timestamp) -> bool:
+    def has_ended_without_callback(self, watermark: Timestamp) -> bool:
         """Returns whether the global window has ended and the stage has no expiry callback
         (`on_window_expiration`).
         """
-        end = self.get_silent_end_time()
+        end = self.get_end_without_callback()
         return end is not None and watermark > end
 
     def unregister_window(self, key: bytes, window: bytes) -> None:
-        """Unregisters a window whose entry in the agenda (queue of due times) was already
+        """Unregisters a window whose entry in the queue of due times was already
         removed.
         """
         stored = self._cells.read_values(CellId(_ALIVE, key, window))
-        self._holds.move_hold(decode_record(stored[0]) if stored else None, None)
+        self._holds.move_watermark_hold(decode_record(stored[0]) if stored else None, None)
         self._cells.remove_subkey(CellId(_ALIVE, key, window))
         self._seen.discard((key, window))
 

@@ -20,7 +20,9 @@ T = TypeVar("T")
 _BOUNDS = itemgetter(0, 1)
 
 
-def merge_overlapping(spans: Iterable[tuple[int, int, T]]) -> Iterator[tuple[int, int, list[T]]]:
+def merge_overlapping_intervals(
+    spans: Iterable[tuple[int, int, T]],
+) -> Iterator[tuple[int, int, list[T]]]:
     """Yields merged intervals of overlapping `spans`, in ascending order, with the members of each
     merged interval.
 
@@ -48,7 +50,7 @@ def merge_sessions(windows: Iterable[IntervalWindow]) -> dict[IntervalWindow, In
     The cost is one sort of the distinct windows.
     """
     merged: dict[IntervalWindow, IntervalWindow] = {}
-    for start, end, members in merge_overlapping(
+    for start, end, members in merge_overlapping_intervals(
         (w.start, w.end, w) for w in dict.fromkeys(windows)
     ):
         merged.update(dict.fromkeys(members, IntervalWindow(start, end)))

@@ -75,11 +75,11 @@ class KeyWindows:
 
     def remove_window(self, window: OpenWindow) -> None:
         """Removes a window that closed or merged into another window."""
-        self.retire_window(window)
+        self.exclude_window_from_merging(window)
         self.retired.discard(window.encoded)
         del self.windows[window.encoded]
 
-    def retire_window(self, window: OpenWindow) -> None:
+    def exclude_window_from_merging(self, window: OpenWindow) -> None:
         """Excludes a window from further merges, because its trigger has finished; idempotent."""
         if window.encoded not in self.retired:
             self.retired.add(window.encoded)
@@ -100,7 +100,7 @@ class MergingWindowTable(ABC):
         self._keys: dict[bytes, KeyWindows] = {}
 
     @abstractmethod
-    def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+    def map_to_merged_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         """Merges windows of a key, and returns the merged window for each encoded window in `column`.
 
         All windows merge at once, with the same result as merging one window after another.
@@ -116,12 +116,12 @@ class MergingWindowTable(ABC):
     def add_extended_window(self, window: OpenWindow) -> None:
         """Adds a window to the table again after the window grew."""
         window.closes = self._windows.compute_closing_time(window.window)
-        self._evict_retired_window(window.key, window.encoded)
+        self._remove_equal_excluded_window(window.key, window.encoded)
         self._keys[window.key].add_window(window)
 
-    def retire_window(self, window: OpenWindow) -> None:
+    def exclude_window_from_merging(self, window: OpenWindow) -> None:
         """Excludes a window with a finished trigger from merging."""
-        self._keys[window.key].retire_window(window)
+        self._keys[window.key].exclude_window_from_merging(window)
 
     def get_window(self, key: bytes, data: bytes) -> OpenWindow | None:
         """Returns a window of a key, or None if the window is not open."""
@@ -140,7 +140,7 @@ class MergingWindowTable(ABC):
         for key, of_key in self._keys.items():
             cell = CellId(_WINDOWS, key, b"")
             if of_key.windows:
-                kept = [(w.encoded, w.list_stored_attributes()) for w in of_key.windows.values()]
+                kept = [(w.encoded, w.list_persisted_attributes()) for w in of_key.windows.values()]
                 self._cells.replace_values(cell, (encode_record((of_key.next_address, kept)),))
             else:
                 self._cells.remove_subkey(cell)
@@ -154,11 +154,11 @@ class MergingWindowTable(ABC):
                 of_key.next_address, windows = decode_record(kept[0])
                 for data, of_window in windows:
                     window = self._windows.open_window(key, data)
-                    window.restore_attributes(of_window)
+                    window.restore_persisted_attributes(of_window)
                     of_key.add_window(window)
         return of_key
 
-    def _evict_retired_window(self, key: bytes, data: bytes) -> None:
+    def _remove_equal_excluded_window(self, key: bytes, data: bytes) -> None:
         """Removes a retired window (its trigger has finished) if another window becomes equal to
         the retired window.
         """
@@ -189,7 +189,7 @@ class CustomWindowTable(MergingWindowTable):
         super().__init__(cells, windows, merge_into, leave)
         self._merger = merger
 
-    def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+    def map_to_merged_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         of_key = self._load_windows(key)
         decoded = {data: self._windows.decode_window_bytes(data) for data in dict.fromkeys(column)}
         known = list(of_key.in_order)
@@ -217,5 +217,5 @@ class CustomWindowTable(MergingWindowTable):
         others = [part for part in parts if part.window != result]
         for part in others:
             of_key.remove_window(part)
-        self._evict_retired_window(key, encode_window(result))
+        self._remove_equal_excluded_window(key, encode_window(result))
         self._merge_into(others, self._find_window(of_key, key, result))

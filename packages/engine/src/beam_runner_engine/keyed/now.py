@@ -23,7 +23,7 @@ class CurrentTimes:
     output_watermark: Timestamp = attrs.field()
 
     @output_watermark.default
-    def _default_output_watermark(self) -> Timestamp:
+    def _compute_default_output_watermark(self) -> Timestamp:
         return self.watermark
 
     draining: bool = False

@@ -89,12 +89,12 @@ class OpenWindow:
         self.process_wake: Timestamp | None = None
         self.hold: Timestamp | None = None
 
-    def list_stored_attributes(self) -> tuple[Any, ...]:
+    def list_persisted_attributes(self) -> tuple[Any, ...]:
         """Returns the values of the attributes that the next bundle needs, for the state store."""
         return _read_stored_values(self)
 
-    def restore_attributes(self, kept: Sequence[Any]) -> None:
-        """Restores the attributes from the result of `list_stored_attributes`."""
+    def restore_persisted_attributes(self, kept: Sequence[Any]) -> None:
+        """Restores the attributes from the result of `list_persisted_attributes`."""
         for name, value in zip(_STORED_NAMES, kept, strict=True):
             setattr(self, name, value)
 
@@ -111,7 +111,7 @@ class OpenWindow:
             self.max_timestamp = window.max_timestamp()
             self.index = self.nonspeculative_index = 0
 
-    def absorb_window(self, part: OpenWindow) -> None:
+    def add_merged_window(self, part: OpenWindow) -> None:
         """Adds the values of a window that merges into this window. Stored values stay in their bag
         cells.
         """

@@ -17,7 +17,7 @@ def encode_record(values: Any) -> bytes:
 
     Equal values have equal encodings, unless a string or bytes object occurs twice in a value.
     """
-    return bytes((LAYOUT,)) + pickle.dumps(_copy_unshared(values), protocol=5)
+    return bytes((LAYOUT,)) + pickle.dumps(_copy_without_shared_objects(values), protocol=5)
 
 
 def decode_record(data: bytes) -> Any:
@@ -34,14 +34,14 @@ def decode_record(data: bytes) -> Any:
     return pickle.loads(memoryview(data)[1:])
 
 
-def _copy_unshared(value: Any) -> Any:
+def _copy_without_shared_objects(value: Any) -> Any:
     """Returns an equal value in which no two tuples or lists are the same object.
 
     Pickle writes the second occurrence of an object as a reference. Without shared objects, equal
     values always have the same pickle.
     """
     if type(value) is tuple:
-        return tuple([_copy_unshared(part) for part in value])
+        return tuple([_copy_without_shared_objects(part) for part in value])
     if type(value) is list:
-        return [_copy_unshared(part) for part in value]
+        return [_copy_without_shared_objects(part) for part in value]
     return value

@@ -8,14 +8,14 @@ shorter part or tuple therefore sorts before a longer one with the same prefix.
 from __future__ import annotations
 
 
-def pack_reference(parts: tuple[bytes, ...]) -> bytes:
+def pack_byte_strings(parts: tuple[bytes, ...]) -> bytes:
     """Packs byte strings into one byte string. The sort order of packed tuples equals the order of
     the tuples.
     """
     return b"".join([b"\x01" + part.replace(b"\x00", b"\x00\xff") + b"\x00" for part in parts])
 
 
-def unpack_reference(data: bytes, start: int = 0) -> tuple[bytes, ...]:
+def unpack_byte_strings(data: bytes, start: int = 0) -> tuple[bytes, ...]:
     """Unpacks the byte strings from `data[start]` to the end of the data.
 
     Raises:

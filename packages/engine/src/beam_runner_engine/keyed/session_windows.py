@@ -13,7 +13,7 @@ from beam_runner_model.times import Timestamp
 from beam_runner_model.window_coders import WindowCoder, decode_window, encode_interval
 from beam_runner_model.windows import IntervalWindow
 
-from beam_runner_engine.keyed.merging import merge_overlapping
+from beam_runner_engine.keyed.merging import merge_overlapping_intervals
 from beam_runner_engine.keyed.merging_windows import KeyWindows, MergingWindowTable, OnGrow, OnMerge
 from beam_runner_engine.keyed.open_windows import OpenWindow, Span
 from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
@@ -29,17 +29,17 @@ class SessionWindowTable(MergingWindowTable):
         super().__init__(cells, windows, merge_into, leave)
         self._spans: dict[bytes, Span] = {}
 
-    def resolve_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
+    def map_to_merged_windows(self, key: bytes, column: Iterable[bytes]) -> dict[bytes, OpenWindow]:
         of_key = self._load_windows(key)
         hulls = list(
-            merge_overlapping(
+            merge_overlapping_intervals(
                 [(*self._decode_session_interval(data), data) for data in dict.fromkeys(column)]
             )
         )
         finished = {
             start: window
             for start, end, _ in hulls
-            if (window := self._extend_session_over(of_key, key, start, end)) is not None
+            if (window := self._extend_session_to_interval(of_key, key, start, end)) is not None
         }
         # Look up the sessions only after all merges, because a later merge can change a session
         # that was found earlier.
@@ -49,7 +49,7 @@ class SessionWindowTable(MergingWindowTable):
             for data in members
         }
 
-    def _extend_session_over(
+    def _extend_session_to_interval(
         self, of_key: KeyWindows, key: bytes, start: Timestamp, end: Timestamp
     ) -> OpenWindow | None:
         """Extends or creates a session that covers an interval (ms), and merges all sessions that

@@ -10,14 +10,14 @@ from typing import Any
 from beam_runner_model.times import Duration, Timestamp
 from beam_runner_model.window_coders import decode_instant, encode_instant
 
-from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
+from beam_runner_engine.keyed.due_times import DueTimeQueue
 from beam_runner_engine.keyed.holds import WatermarkHolds
 from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
 _SORTED = "~sorted"
 ELEMENTS = b"element"
-"""First part of references to buffered elements in agendas (queues of due times); sorts before the
+"""First part of references to buffered elements in queues of due times; sorts before the
 first part for timers.
 """
 
@@ -35,7 +35,7 @@ class SortedInputBuffer:
     def __init__(
         self,
         cells: UncommittedCells,
-        agenda: Agenda,
+        agenda: DueTimeQueue,
         holds: WatermarkHolds,
         allowed_lateness: Duration,
         expiry: Callable[[bytes], Timestamp],
@@ -54,10 +54,12 @@ class SortedInputBuffer:
             self._agenda.add_entry(
                 self._compute_due_time(window, timestamp), (ELEMENTS, key, window, subkey)
             )
-            self._holds.move_hold(None, self._compute_hold(window, timestamp))
+            self._holds.move_watermark_hold(None, self._compute_hold(window, timestamp))
         self._cells.append_values(cell, (value,), subkey)
 
-    def take_elements(self, key: bytes, window: bytes, timestamp: Timestamp) -> Sequence[Any]:
+    def take_elements_of_timestamp(
+        self, key: bytes, window: bytes, timestamp: Timestamp
+    ) -> Sequence[Any]:
         """Removes and returns the buffered elements of one timestamp. The caller has already removed
         their entry from the agenda.
         """
@@ -65,12 +67,12 @@ class SortedInputBuffer:
         subkey = encode_instant(timestamp)
         values = self._cells.read_values(cell, subkey) or ()
         self._cells.remove_subkey(cell, subkey)
-        self._holds.move_hold(self._compute_hold(window, timestamp), None)
+        self._holds.move_watermark_hold(self._compute_hold(window, timestamp), None)
         return values
 
-    def compute_entry_hold(self, reference: tuple[bytes, ...]) -> Timestamp:
-        """Returns the watermark hold of the buffered elements that an entry of the agenda (queue of
-        due times) names.
+    def compute_hold_of_due_time(self, reference: tuple[bytes, ...]) -> Timestamp:
+        """Returns the watermark hold of the buffered elements that an entry of the queue of
+        due times names.
         """
         _, _, window, subkey = reference
         return self._compute_hold(window, decode_instant(subkey))
@@ -89,7 +91,7 @@ class SortedInputBuffer:
                     self._compute_due_time(into, timestamp), (ELEMENTS, key, into, subkey)
                 )
                 hold = self._compute_hold(into, timestamp)
-            self._holds.move_hold(self._compute_hold(window, timestamp), hold)
+            self._holds.move_watermark_hold(self._compute_hold(window, timestamp), hold)
             self._cells.append_values(target, values, subkey)
         self._cells.clear_cell(source)
 

@@ -134,7 +134,7 @@ def _encode_key_range(start: int | None, end: int | None) -> tuple[bytes, bytes 
     )
 
 
-def merge_state(
+def move_state_to_merged_window(
     cells: UncommittedCells,
     name: str,
     key: bytes,

@@ -3,9 +3,9 @@
 The caller runs user code. The shard returns the next work, and receives the user code's changes to
 state and timers::
 
-    admitted = shard.admit_elements(keys, windows, timestamps, values, now)
+    admitted = shard.accept_elements(keys, windows, timestamps, values, now)
     ...  # User code processes the admitted elements with shard.get_state() and shard.set_timer().
-    while (due := shard.take_next_work(now)) is not None:
+    while (due := shard.take_next_due_work(now)) is not None:
         ...  # User code runs the timer, the sorted elements or the window's expiration.
     commit = shard.finish_bundle()
 
@@ -43,14 +43,14 @@ from beam_runner_model.times import (
 )
 from beam_runner_model.window_coders import decode_instant, decode_window
 
-from beam_runner_engine.keyed.agenda import EVENTS, EXPIRIES, PROCESSING, Agenda, Entry
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.columns import check_lengths
+from beam_runner_engine.keyed.columns import check_column_lengths
 from beam_runner_engine.keyed.commits import KeyedCommit
-from beam_runner_engine.keyed.division import list_stateful_holds, take_division_mark
+from beam_runner_engine.keyed.division import list_stateful_step_holds, remove_shard_split_mark
+from beam_runner_engine.keyed.due_times import EVENTS, EXPIRIES, PROCESSING, DueTimeQueue, Entry
 from beam_runner_engine.keyed.expiry_timers import ExpiryTimers
 from beam_runner_engine.keyed.holds import WatermarkHolds
-from beam_runner_engine.keyed.lifetimes import WindowLifetimes
+from beam_runner_engine.keyed.lifetimes import OpenWindowRegistry
 from beam_runner_engine.keyed.merging import select_merger
 from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
@@ -58,21 +58,21 @@ from beam_runner_engine.keyed.sorted_input import ELEMENTS, SortedInputBuffer
 from beam_runner_engine.keyed.state import State
 from beam_runner_engine.keyed.stateful_merging import StatefulWindowTable
 from beam_runner_engine.keyed.stateful_records import (
-    AdmittedRows,
+    AdmittedElements,
     DueWork,
+    ExpiredWindow,
+    FiredTimer,
     SortedElements,
     StatefulSpec,
-    TimerFired,
-    WindowExpired,
 )
-from beam_runner_engine.keyed.timer_families import DeclaredFamilies
+from beam_runner_engine.keyed.timer_families import DeclaredTimerFamilies
 from beam_runner_engine.keyed.timers import Timer, TimerTable
 from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
 AnyState = TypeVar("AnyState", bound=State)
 
 _MAX_SKIPPED_PER_ITEM = 10
-"""Maximum number of agenda entries (due times) to skip per returned entry, if skipping is cheaper than another call."""
+"""Maximum number of due times to skip per returned entry, if skipping is cheaper than another call."""
 
 
 class StatefulShard:
@@ -89,13 +89,13 @@ class StatefulShard:
     ) -> None:
         self._spec = spec
         self._cells = UncommittedCells(store)
-        self._events = Agenda(self._cells, EVENTS)
-        self._processing = Agenda(self._cells, PROCESSING)
-        self._expiries = Agenda(self._cells, EXPIRIES)
+        self._events = DueTimeQueue(self._cells, EVENTS)
+        self._processing = DueTimeQueue(self._cells, PROCESSING)
+        self._expiries = DueTimeQueue(self._cells, EXPIRIES)
         self._holds = WatermarkHolds(self._cells)
         self._timers = TimerTable(self._cells, self._events, self._processing, self._holds)
         self._endings = ExpiryTimers(self._timers)
-        self._lifetimes = WindowLifetimes(
+        self._lifetimes = OpenWindowRegistry(
             spec.strategy,
             self._cells,
             self._expiries,
@@ -114,12 +114,12 @@ class StatefulShard:
                 spec.strategy, spec.states, self._cells, merging, self._timers, self._sorted
             )
         )
-        if spec.may_result_from_split and take_division_mark(self._cells):
+        if spec.may_result_from_split and remove_shard_split_mark(self._cells):
             parts = (self._timers, self._sorted, self._lifetimes)
-            self._holds.add_holds(list_stateful_holds(self._cells, *parts))
-        self._families: DeclaredFamilies | None = None
+            self._holds.add_watermark_holds(list_stateful_step_holds(self._cells, *parts))
+        self._families: DeclaredTimerFamilies | None = None
         if spec.timer_families is not None:
-            self._families = DeclaredFamilies(self._cells, spec.timer_families)
+            self._families = DeclaredTimerFamilies(self._cells, spec.timer_families)
             self._families.remove_undeclared_timers(self._timers, (self._events, self._processing))
         self._expiring: dict[tuple[bytes, bytes], None] = {}
         self._loops = False
@@ -130,7 +130,7 @@ class StatefulShard:
         """Number of elements that the engine dropped because their window had expired."""
         return self._dropped
 
-    def admit_elements(
+    def accept_elements(
         self,
         keys: Sequence[bytes],
         windows: Sequence[bytes],
@@ -138,7 +138,7 @@ class StatefulShard:
         values: Sequence[Any],
         now: CurrentTimes,
         counts: Sequence[int] | None = None,
-    ) -> AdmittedRows:
+    ) -> AdmittedElements:
         """Adds elements and returns the elements to process now.
 
         Elements of expired windows are dropped and counted. Time-sorted input is buffered, and
@@ -156,7 +156,7 @@ class StatefulShard:
         Raises:
             ValueError: If the columns differ in length.
         """
-        check_lengths(keys, windows, timestamps, values)
+        check_column_lengths(keys, windows, timestamps, values)
         expired = {
             w: now.watermark > self._lifetimes.compute_expiry_time(w)
             for w in dict.fromkeys(windows)
@@ -176,8 +176,8 @@ class StatefulShard:
         if self._spec.time_sorted_input:
             for row, window in zip(admitted, of_rows, strict=True):
                 self._sorted.add_element(keys[row], window, timestamps[row], values[row])
-            return AdmittedRows((), ())
-        return AdmittedRows(admitted, of_rows)
+            return AdmittedElements((), ())
+        return AdmittedElements(admitted, of_rows)
 
     def get_state(self, kind: type[AnyState], name: str, key: bytes, window: bytes) -> AnyState:
         """Returns the user state with a name and kind for a key and window.
@@ -201,7 +201,7 @@ class StatefulShard:
         """
         if self.is_window_expiring(timer.key, timer.window):
             raise ValueError(f"Can't set the timer {timer.family!r}: its window is expiring")
-        linked = self._endings.link_to_chain(timer, loops=self._loops)
+        linked = self._endings.add_to_timer_chain(timer, loops=self._loops)
         if linked is None:
             return
         expiry = self._lifetimes.compute_expiry_time(timer.window)
@@ -217,10 +217,10 @@ class StatefulShard:
 
     def clear_timer(self, key: bytes, window: bytes, family: str, tag: str = "") -> None:
         """Clears a timer if it is set."""
-        self._endings.invalidate_order(key, window)
+        self._endings.invalidate_timer_order(key, window)
         self._timers.clear_timer(key, window, family, tag)
 
-    def take_next_work(self, now: CurrentTimes) -> DueWork | None:
+    def take_next_due_work(self, now: CurrentTimes) -> DueWork | None:
         """Returns the next work for user code, or None if no work is due at `now`."""
         return next(iter(self.take_due_work(now, 1)), None)
 
@@ -233,7 +233,7 @@ class StatefulShard:
         the result can contain several batches of sorted elements per key and window. The next work
         of a key and window depends on user code, so the caller must run all returned work before the
         next call. Returned work counts as done. The caller can stop calling at any time: due work
-        stays in the agenda (queue of due times) for the next bundle.
+        stays in the queue of due times for the next bundle.
 
         Args:
             now: the current watermarks and processing time.
@@ -241,13 +241,13 @@ class StatefulShard:
             looks_past: whether to skip work that must wait for other work of the same key and
                 window. If False, such work ends the list. True needs fewer but costlier calls.
         """
-        self._finish_expiries()
+        self._release_expired_windows()
         self._loops = _has_input_ended(now) and not now.draining
         due: list[DueWork] = []
         busy: set[tuple[bytes, ...]] = set()
         passed = 0
         while len(due) < most and passed <= _MAX_SKIPPED_PER_ITEM * (1 + len(due)):
-            found = self._find_first_due_entry(now)
+            found = self._find_first_due_time(now)
             if found is None:
                 break
             agenda, entry = found
@@ -258,7 +258,7 @@ class StatefulShard:
                 agenda.hide_earliest_entry(*entry)
                 passed += 1
                 continue
-            one = self._take_work_of_entry(agenda, entry, now)
+            one = self._take_work_of_due_time(agenda, entry, now)
             if one is not None:
                 due.append(one)
                 if self._spec.timers or not isinstance(one, SortedElements):
@@ -269,24 +269,24 @@ class StatefulShard:
 
     def finish_bundle(self) -> KeyedCommit:
         """Finishes the bundle, and returns its changes and the new summary of the shard."""
-        self._finish_expiries()
+        self._release_expired_windows()
         if self._windows is not None:
             self._windows.save_windows()
         self._timers.save_timers()
         event, processing = self._events.get_earliest_entry(), self._processing.get_earliest_entry()
         expiry = self._expiries.get_earliest_entry()
         if self._families is not None and (event is not None or processing is not None):
-            self._families.save_families()
+            self._families.save_timer_families()
         for agenda in (self._events, self._processing, self._expiries):
             agenda.save_changes()
-        self._holds.save_counts()
+        self._holds.save_hold_counts()
         summary = ShardSummary(
-            holds=self._holds.list_earliest_holds(),
+            holds=self._holds.list_earliest_watermark_holds(),
             next_event_timer=None if event is None else get_earliest_watermark_after(event[0]),
             next_processing_timer=None if processing is None else processing[0],
             next_expiry=self._get_next_expiry(expiry, processing),
         )
-        return KeyedCommit(self._cells.list_deltas(), summary, self._dropped)
+        return KeyedCommit(self._cells.list_cell_deltas(), summary, self._dropped)
 
     def _get_next_expiry(self, expiry: Entry | None, processing: Entry | None) -> Timestamp | None:
         """Returns the next window expiry (ms); the end of the global window counts if
@@ -294,7 +294,7 @@ class StatefulShard:
         """
         if expiry is not None:
             return expiry[0]
-        return None if processing is None else self._lifetimes.get_silent_end_time()
+        return None if processing is None else self._lifetimes.get_end_without_callback()
 
     def _merge_windows(
         self, keys: Sequence[bytes], windows: Sequence[bytes], rows: Sequence[int]
@@ -309,24 +309,24 @@ class StatefulShard:
                 self._lifetimes.unregister_merged_window(keys[row], merged_away)
         return [self._windows.get_current_window(keys[row], windows[row]) for row in rows]
 
-    def _find_first_due_entry(self, now: CurrentTimes) -> tuple[Agenda, Entry] | None:
-        """Returns the agenda (queue of due times) and the entry of the earliest due work."""
+    def _find_first_due_time(self, now: CurrentTimes) -> tuple[DueTimeQueue, Entry] | None:
+        """Returns the queue of due times and the entry of the earliest due work."""
         event, expiry = self._events.get_earliest_entry(), self._expiries.get_earliest_entry()
         expires = expiry if expiry is not None and expiry[0] < now.watermark else None
-        if event is not None and _is_entry_due(event, expires, now.watermark):
+        if event is not None and _is_due_time_reached(event, expires, now.watermark):
             return self._events, event
         if expires is not None:
             return self._expiries, expires
-        at_end = self._lifetimes.has_silently_ended(now.watermark)
+        at_end = self._lifetimes.has_ended_without_callback(now.watermark)
         waiting = self._processing.get_earliest_entry()
         if waiting is None or waiting[0] > (MAX_TIMESTAMP if at_end else now.processing_time):
             return None
         return self._processing, waiting
 
-    def _take_work_of_entry(
-        self, agenda: Agenda, entry: Entry, now: CurrentTimes
+    def _take_work_of_due_time(
+        self, agenda: DueTimeQueue, entry: Entry, now: CurrentTimes
     ) -> DueWork | None:
-        """Removes an entry from its agenda (queue of due times), and returns the entry's work.
+        """Removes an entry from its queue of due times, and returns the entry's work.
         Returns None if user code has nothing to run.
         """
         if agenda is self._expiries:
@@ -336,7 +336,8 @@ class StatefulShard:
             timer = self._timers.take_timer(entry[1])
             if agenda is self._processing:
                 return self._fire_timer(
-                    timer, at_end=self._lifetimes.has_silently_ended(now.watermark)
+                    timer,
+                    at_end=self._lifetimes.has_ended_without_callback(now.watermark),
                 )
             # A timer after the end of its window usually fires when the window expires. The timer
             # is due only in a global window without an expiration callback, because this window
@@ -347,10 +348,10 @@ class StatefulShard:
         _, key, window, subkey = entry[1]
         timestamp = decode_instant(subkey)
         return SortedElements(
-            key, window, timestamp, self._sorted.take_elements(key, window, timestamp)
+            key, window, timestamp, self._sorted.take_elements_of_timestamp(key, window, timestamp)
         )
 
-    def _expire_window(self, entry: Entry) -> TimerFired | WindowExpired | None:
+    def _expire_window(self, entry: Entry) -> FiredTimer | ExpiredWindow | None:
         """Returns the next pending timer of an expired window, or the window's expiration."""
         key, window = entry[1]
         timer = self._endings.get_next_timer(key, window)
@@ -360,16 +361,16 @@ class StatefulShard:
         self._expiries.remove_entry(*entry)
         self._expiring[key, window] = None
         if not self._spec.on_window_expiration:
-            self._finish_expiries()
+            self._release_expired_windows()
             return None
         last = decode_window(self._spec.strategy.window_coder, window).max_timestamp()
-        return WindowExpired(key, window, last)
+        return ExpiredWindow(key, window, last)
 
-    def _fire_timer(self, timer: Timer, *, at_end: bool) -> TimerFired:
+    def _fire_timer(self, timer: Timer, *, at_end: bool) -> FiredTimer:
         self._endings.record_firing(timer, at_end=at_end)
-        return TimerFired(timer)
+        return FiredTimer(timer)
 
-    def _finish_expiries(self) -> None:
+    def _release_expired_windows(self) -> None:
         """Releases the timers and state of all windows that have just expired."""
         for key, window in self._expiring:
             for timer in self._timers.list_window_timers(key, window):
@@ -388,7 +389,7 @@ def _has_input_ended(now: CurrentTimes) -> bool:
     return now.watermark > END_OF_GLOBAL_WINDOW
 
 
-def _is_entry_due(event: Entry, expiry: Entry | None, watermark: Timestamp) -> bool:
+def _is_due_time_reached(event: Entry, expiry: Entry | None, watermark: Timestamp) -> bool:
     """Returns whether a timer or element of event time is due. If a window expires, everything up to
     its expiry is due; otherwise everything that the watermark has passed.
     """

@@ -17,7 +17,7 @@ from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_engine.keyed.records import decode_record, encode_record
 from beam_runner_engine.keyed.sorted_input import SortedInputBuffer
-from beam_runner_engine.keyed.state import State, ValueState, merge_state
+from beam_runner_engine.keyed.state import State, ValueState, move_state_to_merged_window
 from beam_runner_engine.keyed.timers import TimerTable
 from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
@@ -103,7 +103,9 @@ class StatefulWindowTable:
 
     def _move_window_content(self, key: bytes, source: bytes, into: bytes) -> None:
         for name, kind in self._states.items():
-            merge_state(self._cells, name, key, [source], into, single=kind is ValueState)
+            move_state_to_merged_window(
+                self._cells, name, key, [source], into, single=kind is ValueState
+            )
         for timer in self._timers.list_window_timers(key, source):
             self._timers.clear_timer(key, source, timer.family, timer.tag)
             other = self._timers.get_timer(key, into, timer.family, timer.tag)

@@ -50,7 +50,7 @@ class StatefulSpec:
 
 
 @attrs.frozen
-class AdmittedRows:
+class AdmittedElements:
     """Elements of a stateful bundle that aren't late (admitted elements). User code processes them
     immediately.
 
@@ -64,7 +64,7 @@ class AdmittedRows:
 
 
 @attrs.frozen
-class TimerFired:
+class FiredTimer:
     """Timer to fire: user code of the timer family must run, at the output timestamp `timer.hold`
     if set.
     """
@@ -83,7 +83,7 @@ class SortedElements:
 
 
 @attrs.frozen
-class WindowExpired:
+class ExpiredWindow:
     """Expired window of a key: user code must run once more, at the window's last timestamp (ms)."""
 
     key: bytes
@@ -91,5 +91,5 @@ class WindowExpired:
     timestamp: Timestamp
 
 
-DueWork: TypeAlias = TimerFired | SortedElements | WindowExpired
+DueWork: TypeAlias = FiredTimer | SortedElements | ExpiredWindow
 """Work of user code that a stateful shard returns."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.references import pack_reference, unpack_reference
+from beam_runner_engine.keyed.due_times import DueTimeQueue
+from beam_runner_engine.keyed.references import pack_byte_strings, unpack_byte_strings
 from beam_runner_engine.keyed.timers import TIMER, TimerTable
 from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
@@ -20,7 +20,7 @@ FAMILIES = CellId("~families", b"", b"")
 """Cell that stores the names of the declared timer families."""
 
 
-class DeclaredFamilies:
+class DeclaredTimerFamilies:
     """Timer families that user code declares now, compared with the families that earlier bundles of
     the shard declared.
     """
@@ -29,9 +29,11 @@ class DeclaredFamilies:
         self._cells = cells
         self._declared = {family.encode() for family in declared}
         stored = cells.read_values(FAMILIES)
-        self._before = set(unpack_reference(stored[0])) if stored else None
+        self._before = set(unpack_byte_strings(stored[0])) if stored else None
 
-    def remove_undeclared_timers(self, timers: TimerTable, agendas: Collection[Agenda]) -> None:
+    def remove_undeclared_timers(
+        self, timers: TimerTable, agendas: Collection[DueTimeQueue]
+    ) -> None:
         """Removes all timers whose family is no longer declared, and releases their holds."""
         if self._before is None or self._before <= self._declared:
             return
@@ -42,7 +44,9 @@ class DeclaredFamilies:
                     agenda.remove_entry(*entry)
                     timers.take_timer(entry[1])
 
-    def save_families(self) -> None:
+    def save_timer_families(self) -> None:
         """Writes the declared families. Call this method only if timers are set."""
         if self._before != self._declared:
-            self._cells.replace_values(FAMILIES, (pack_reference(tuple(sorted(self._declared))),))
+            self._cells.replace_values(
+                FAMILIES, (pack_byte_strings(tuple(sorted(self._declared))),)
+            )

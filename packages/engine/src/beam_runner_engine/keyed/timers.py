@@ -12,16 +12,16 @@ import attrs
 from beam_runner_model.panes import NO_FIRING, PaneInfo, decode_pane, encode_pane
 from beam_runner_model.times import Timestamp
 
-from beam_runner_engine.keyed.agenda import Agenda
 from beam_runner_engine.keyed.cells import CellId
+from beam_runner_engine.keyed.due_times import DueTimeQueue
 from beam_runner_engine.keyed.holds import WatermarkHolds
 from beam_runner_engine.keyed.records import decode_record, encode_record
-from beam_runner_engine.keyed.references import pack_reference, unpack_reference
+from beam_runner_engine.keyed.references import pack_byte_strings, unpack_byte_strings
 from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
 _TIMERS = "~timers"
 TIMER = b"timer"
-"""First part of references to timers in agendas (queues of due times)."""
+"""First part of references to timers in queues of due times."""
 
 
 class TimeDomain(enum.Enum):
@@ -73,8 +73,8 @@ class TimerTable:
     def __init__(
         self,
         cells: UncommittedCells,
-        event_time: Agenda,
-        processing_time: Agenda,
+        event_time: DueTimeQueue,
+        processing_time: DueTimeQueue,
         holds: WatermarkHolds,
     ) -> None:
         self._cells = cells
@@ -90,9 +90,11 @@ class TimerTable:
         before = self.get_timer(timer.key, timer.window, timer.family, timer.tag)
         self._get_changed_timers(timer.key, timer.window)[timer.family, timer.tag] = timer
         if before is not None:
-            self._agendas[before.domain].remove_entry(before.fire_time, _build_reference(before))
-        self._agendas[timer.domain].add_entry(timer.fire_time, _build_reference(timer))
-        self._holds.move_hold(None if before is None else before.hold, timer.hold)
+            self._agendas[before.domain].remove_entry(
+                before.fire_time, _build_timer_reference(before)
+            )
+        self._agendas[timer.domain].add_entry(timer.fire_time, _build_timer_reference(timer))
+        self._holds.move_watermark_hold(None if before is None else before.hold, timer.hold)
 
     def get_timer(self, key: bytes, window: bytes, family: str, tag: str) -> Timer | None:
         """Returns a timer, or None if the timer is not set."""
@@ -110,7 +112,7 @@ class TimerTable:
         """Clears and returns a timer; returns None if the timer is not set."""
         timer = self.get_timer(key, window, family, tag)
         if timer is not None:
-            self._agendas[timer.domain].remove_entry(timer.fire_time, _build_reference(timer))
+            self._agendas[timer.domain].remove_entry(timer.fire_time, _build_timer_reference(timer))
             self._forget_timer(timer)
         return timer
 
@@ -118,13 +120,13 @@ class TimerTable:
         """Returns all timers of a key's window, ordered by family and tag."""
         names = set(self._touched.get((key, window), ()))
         for name, _ in self._cells.scan_subkeys(CellId(_TIMERS, key, window)):
-            family, tag = (part.decode() for part in unpack_reference(name))
+            family, tag = (part.decode() for part in unpack_byte_strings(name))
             names.add((family, tag))
         timers = (self.get_timer(key, window, *name) for name in sorted(names))
         return [timer for timer in timers if timer is not None]
 
     def take_timer(self, reference: tuple[bytes, ...]) -> Timer:
-        """Removes and returns a timer whose entry in the agenda (queue of due times) was already
+        """Removes and returns a timer whose entry in the queue of due times was already
         removed.
 
         Raises:
@@ -139,9 +141,9 @@ class TimerTable:
         self._forget_timer(timer)
         return timer
 
-    def read_hold(self, reference: tuple[bytes, ...]) -> Timestamp | None:
-        """Returns the stored watermark hold of a timer that an entry of the agenda (queue of due
-        times) names.
+    def read_watermark_hold(self, reference: tuple[bytes, ...]) -> Timestamp | None:
+        """Returns the stored watermark hold of a timer that an entry of the queue of due
+        times names.
         """
         _, key, window, family, tag = reference
         stored = self._read_stored_timer(key, window, family.decode(), tag.decode())
@@ -155,9 +157,9 @@ class TimerTable:
                 before = self._read_stored_timer(key, window, *name)
                 after = None if timer is None else _encode_timer(timer)
                 if after is None and before is not None:
-                    self._cells.remove_subkey(cell, _encode_name(*name))
+                    self._cells.remove_subkey(cell, _encode_timer_name(*name))
                 elif after is not None and after != before:
-                    self._cells.replace_values(cell, (after,), _encode_name(*name))
+                    self._cells.replace_values(cell, (after,), _encode_timer_name(*name))
 
     def _get_changed_timers(self, key: bytes, window: bytes) -> dict[tuple[str, str], Timer | None]:
         place = (key, window)
@@ -167,19 +169,21 @@ class TimerTable:
         return touched
 
     def _read_stored_timer(self, key: bytes, window: bytes, family: str, tag: str) -> bytes | None:
-        stored = self._cells.read_values(CellId(_TIMERS, key, window), _encode_name(family, tag))
+        stored = self._cells.read_values(
+            CellId(_TIMERS, key, window), _encode_timer_name(family, tag)
+        )
         return stored[0] if stored else None
 
     def _forget_timer(self, timer: Timer) -> None:
         self._touched[timer.key, timer.window][timer.family, timer.tag] = None
-        self._holds.move_hold(timer.hold, None)
+        self._holds.move_watermark_hold(timer.hold, None)
 
 
-def _encode_name(family: str, tag: str) -> bytes:
-    return pack_reference((family.encode(), tag.encode()))
+def _encode_timer_name(family: str, tag: str) -> bytes:
+    return pack_byte_strings((family.encode(), tag.encode()))
 
 
-def _build_reference(timer: Timer) -> tuple[bytes, ...]:
+def _build_timer_reference(timer: Timer) -> tuple[bytes, ...]:
     return (TIMER, timer.key, timer.window, timer.family.encode(), timer.tag.encode())
 
 

@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from beam_runner_engine.keyed.cells import CellDelta, CellId, Range, is_in_ranges, scan_with_layer
+from beam_runner_engine.keyed.cells import (
+    CellDelta,
+    CellId,
+    Range,
+    is_subkey_in_ranges,
+    scan_with_changes,
+)
 from beam_runner_engine.keyed.ports import CellStore
 
 
-class _DeltaDraft:
+class _CellDeltaBuilder:
     """Draft of a `CellDelta` with the changes to one cell so far."""
 
     __slots__ = ("added", "cleared", "ranges", "removed")
@@ -24,10 +30,10 @@ class _DeltaDraft:
         self.removed: set[bytes] = set()
         self.added: dict[bytes, list[Any]] = {}
 
-    def hides_subkey(self, subkey: bytes) -> bool:
-        return self.cleared or subkey in self.removed or is_in_ranges(subkey, self.ranges)
+    def deletes_subkey(self, subkey: bytes) -> bool:
+        return self.cleared or subkey in self.removed or is_subkey_in_ranges(subkey, self.ranges)
 
-    def build_delta(self) -> CellDelta:
+    def build_cell_delta(self) -> CellDelta:
         added = {subkey: tuple(values) for subkey, values in self.added.items()}
         return CellDelta(self.cleared, tuple(self.ranges), frozenset(self.removed), added)
 
@@ -35,12 +41,12 @@ class _DeltaDraft:
 class UncommittedCells:
     """State cells whose changes aren't committed yet.
 
-    `list_deltas` returns the changes; the object never writes to the store.
+    `list_cell_deltas` returns the changes; the object never writes to the store.
     """
 
     def __init__(self, store: CellStore) -> None:
         self._store = store
-        self._drafts: dict[CellId, _DeltaDraft] = {}
+        self._drafts: dict[CellId, _CellDeltaBuilder] = {}
         self._fetched: dict[tuple[CellId, bytes], Sequence[Any] | None] = {}
 
     def read_values(self, cell: CellId, subkey: bytes = b"") -> Sequence[Any] | None:
@@ -50,7 +56,7 @@ class UncommittedCells:
         draft = self._drafts.get(cell)
         if draft is None:
             return self._fetch_committed_values(cell, subkey)
-        base = None if draft.hides_subkey(subkey) else self._fetch_committed_values(cell, subkey)
+        base = None if draft.deletes_subkey(subkey) else self._fetch_committed_values(cell, subkey)
         added = draft.added.get(subkey)
         if added is None:
             return base
@@ -69,24 +75,24 @@ class UncommittedCells:
         if draft is None:
             yield from stored
             return
-        yield from scan_with_layer(stored, draft, start, end)
+        yield from scan_with_changes(stored, draft, start, end)
 
     def append_values(self, cell: CellId, values: Iterable[Any], subkey: bytes = b"") -> None:
         """Appends values at a subkey (for example, a map key) of a state cell. The subkey exists
         afterwards, even if `values` is empty.
         """
-        self._get_draft(cell).added.setdefault(subkey, []).extend(values)
+        self._get_delta_builder(cell).added.setdefault(subkey, []).extend(values)
 
     def replace_values(self, cell: CellId, values: Iterable[Any], subkey: bytes = b"") -> None:
         """Replaces the values at a subkey (for example, a map key) of a state cell."""
-        draft = self._get_draft(cell)
+        draft = self._get_delta_builder(cell)
         draft.added[subkey] = list(values)
         if not draft.cleared:
             draft.removed.add(subkey)
 
     def remove_subkey(self, cell: CellId, subkey: bytes = b"") -> None:
         """Removes a subkey (for example, a map key) from a state cell."""
-        draft = self._get_draft(cell)
+        draft = self._get_delta_builder(cell)
         draft.added.pop(subkey, None)
         if not draft.cleared:
             draft.removed.add(subkey)
@@ -95,20 +101,20 @@ class UncommittedCells:
         """Removes all subkeys (for example, map keys) of a state cell from `start` (included) to
         `end` (excluded; None: no bound).
         """
-        draft = self._get_draft(cell)
-        for subkey in [s for s in draft.added if is_in_ranges(s, ((start, end),))]:
+        draft = self._get_delta_builder(cell)
+        for subkey in [s for s in draft.added if is_subkey_in_ranges(s, ((start, end),))]:
             del draft.added[subkey]
         if not draft.cleared:
             draft.ranges.append((start, end))
 
     def clear_cell(self, cell: CellId) -> None:
         """Removes all contents of a state cell."""
-        draft = self._drafts[cell] = _DeltaDraft()
+        draft = self._drafts[cell] = _CellDeltaBuilder()
         draft.cleared = True
 
-    def list_deltas(self) -> dict[CellId, CellDelta]:
+    def list_cell_deltas(self) -> dict[CellId, CellDelta]:
         """Returns the changes of all changed cells, for the caller to commit."""
-        return {cell: draft.build_delta() for cell, draft in self._drafts.items()}
+        return {cell: draft.build_cell_delta() for cell, draft in self._drafts.items()}
 
     def _fetch_committed_values(self, cell: CellId, subkey: bytes) -> Sequence[Any] | None:
         place = (cell, subkey)
@@ -116,8 +122,8 @@ class UncommittedCells:
             self._fetched[place] = self._store.read_values(cell, subkey)
         return self._fetched[place]
 
-    def _get_draft(self, cell: CellId) -> _DeltaDraft:
+    def _get_delta_builder(self, cell: CellId) -> _CellDeltaBuilder:
         draft = self._drafts.get(cell)
         if draft is None:
-            draft = self._drafts[cell] = _DeltaDraft()
+            draft = self._drafts[cell] = _CellDeltaBuilder()
         return draft

@@ -32,18 +32,18 @@ class WindowFactory:
 
     def decode_window_bytes(self, data: bytes) -> Window:
         """Decodes a window, or returns the cached result."""
-        return self._decode_with_cache(data)[0]
+        return self._decode_window_with_cache(data)[0]
 
     def open_window(self, key: bytes, data: bytes) -> OpenWindow:
         """Returns a new open window of a key, which has no elements yet."""
-        window, closes = self._decode_with_cache(data)
+        window, closes = self._decode_window_with_cache(data)
         return OpenWindow(key, window, data, closes, self._initial)
 
     def compute_closing_time(self, window: Window) -> Timestamp:
         """Returns the smallest watermark (ms) at which a window is expired."""
         return get_earliest_watermark_after(self._strategy.get_expiry_time(window))
 
-    def _decode_with_cache(self, data: bytes) -> tuple[Window, Timestamp]:
+    def _decode_window_with_cache(self, data: bytes) -> tuple[Window, Timestamp]:
         found = self._decoded.get(data)
         if found is None:
             window = decode_window(self._strategy.window_coder, data)
@@ -76,7 +76,7 @@ class NonMergingWindowTable:
             kept = self._cells.read_values(CellId(_WINDOW, key, data))
             if kept:
                 window = self._open[place] = self._windows.open_window(key, data)
-                window.restore_attributes(decode_record(kept[0]))
+                window.restore_persisted_attributes(decode_record(kept[0]))
                 self._stored.add(place)
         return window
 
@@ -95,5 +95,5 @@ class NonMergingWindowTable:
             self._cells.remove_subkey(CellId(_WINDOW, key, data))
         for (key, data), window in self._open.items():
             self._cells.replace_values(
-                CellId(_WINDOW, key, data), (encode_record(window.list_stored_attributes()),)
+                CellId(_WINDOW, key, data), (encode_record(window.list_persisted_attributes()),)
             )

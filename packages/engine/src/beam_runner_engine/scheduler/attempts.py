@@ -10,15 +10,15 @@ import attrs
 from beam_runner_model.windows import Window
 
 from beam_runner_engine.scheduler.commands import Bundle, Input, OpenBundles
-from beam_runner_engine.scheduler.readiness import BundleOpening
+from beam_runner_engine.scheduler.readiness import OpenableBundle
 from beam_runner_engine.scheduler.side_inputs import create_side_input_views
-from beam_runner_engine.scheduler.splits import are_exempt_from_drain, must_checkpoint_bundle
+from beam_runner_engine.scheduler.splits import is_work_exempt_from_drain, must_checkpoint_bundle
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import set_shard_wake_ups
 
 
-def open_bundle(state: SchedulerState, stage: StageState, opening: BundleOpening) -> Bundle:
+def open_bundle(state: SchedulerState, stage: StageState, opening: OpenableBundle) -> Bundle:
     """Opens a bundle for work that the caller took from the queues, and returns its first attempt."""
     draining = state.phase is Phase.DRAINING
     truncate = draining and stage.spec.splittable
@@ -29,7 +29,7 @@ def open_bundle(state: SchedulerState, stage: StageState, opening: BundleOpening
         attempt=1,
         stage=stage.spec.name,
         shard=opening.shard,
-        inputs=tuple(build_inputs(opening.work, truncate)),
+        inputs=tuple(build_bundle_inputs(opening.work, truncate)),
         side_inputs=side_inputs,
         input_watermark=max(stage.input, shard.watermark),
         end_watermark=opening.end_watermark,
@@ -43,7 +43,7 @@ def open_bundle(state: SchedulerState, stage: StageState, opening: BundleOpening
         stage=stage.number,
         work=opening.work,
         views=views,
-        truncated=truncate or are_exempt_from_drain(opening.work),
+        truncated=truncate or is_work_exempt_from_drain(opening.work),
     )
     stage.open += 1
     stage.running += len(opening.work)
@@ -72,7 +72,7 @@ def start_attempt(state: SchedulerState, record: BundleRecord) -> None:
     apart: tuple[Bundle, ...] = ()
     if must_checkpoint_bundle(state, stage, record):
         record.truncated = True
-        inputs = tuple(build_inputs(record.work, truncate=True))
+        inputs = tuple(build_bundle_inputs(record.work, truncate=True))
         record.bundle = attrs.evolve(record.bundle, inputs=inputs)
     elif stage.spec.splittable and not record.truncated:
         apart = _separate_drain_exempt_work(state, stage, record)
@@ -89,7 +89,7 @@ def restart_attempts(state: SchedulerState) -> None:
             start_attempt(state, record)
 
 
-def build_inputs(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
+def build_bundle_inputs(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
     """Yields the inputs with which the caller executes a bundle.
 
     Work on the same data with the same watermark estimator state becomes one input, with
@@ -107,13 +107,13 @@ def build_inputs(work: Iterable[Work], truncate: bool) -> Iterable[Input]:
             (item.estimator_state, item.truncated) == (first.estimator_state, first.truncated)
             for item in items
         ):
-            yield _build_input(first, windows, truncate)
+            yield _build_bundle_input(first, windows, truncate)
         else:
             for item in items:
-                yield _build_input(item, item.windows, truncate)
+                yield _build_bundle_input(item, item.windows, truncate)
 
 
-def _build_input(work: Work, windows: frozenset[Window] | None, truncate: bool) -> Input:
+def _build_bundle_input(work: Work, windows: frozenset[Window] | None, truncate: bool) -> Input:
     return Input(
         data=work.data,
         windows=None if windows == work.data.facts.windows else windows,
@@ -140,6 +140,8 @@ def _separate_drain_exempt_work(
     stage.waiting_bytes += sum(work.data.facts.size for work in rest)
     record.work = whole
     record.truncated = True
-    record.bundle = attrs.evolve(record.bundle, inputs=tuple(build_inputs(whole, truncate=False)))
+    record.bundle = attrs.evolve(
+        record.bundle, inputs=tuple(build_bundle_inputs(whole, truncate=False))
+    )
     shard, end = record.bundle.shard, record.bundle.end_watermark
-    return (open_bundle(state, stage, BundleOpening(shard, rest, end)),)
+    return (open_bundle(state, stage, OpenableBundle(shard, rest, end)),)

@@ -18,11 +18,19 @@ from beam_runner_engine.scheduler.commands import (
     FinalizeBundles,
     OpenBundles,
 )
-from beam_runner_engine.scheduler.delivery import deliver_data, mark_shard_as_candidate, remove_work
+from beam_runner_engine.scheduler.delivery import (
+    deliver_data,
+    mark_shard_for_bundle_check,
+    remove_pending_work,
+)
 from beam_runner_engine.scheduler.events import BundleDone, BundleFailed
-from beam_runner_engine.scheduler.readiness import find_openings, find_producers
+from beam_runner_engine.scheduler.readiness import find_openable_bundles, find_producer_stages
 from beam_runner_engine.scheduler.residuals import requeue_residuals
-from beam_runner_engine.scheduler.retries import compute_pause, is_final_failure, record_failure
+from beam_runner_engine.scheduler.retries import (
+    compute_retry_pause,
+    is_final_failure,
+    record_failure,
+)
 from beam_runner_engine.scheduler.side_inputs import drop_replaced_data, release_side_input_views
 from beam_runner_engine.scheduler.state import RETRY, BundleRecord, SchedulerState, StageState
 from beam_runner_engine.scheduler.transitions import Phase
@@ -32,7 +40,9 @@ from beam_runner_engine.scheduler.watermarks import mark_watermarks_stale
 
 def open_bundles(state: SchedulerState, stage: StageState) -> None:
     """Opens all bundles of a stage that can be opened now."""
-    bundles = tuple(open_bundle(state, stage, opening) for opening in find_openings(state, stage))
+    bundles = tuple(
+        open_bundle(state, stage, opening) for opening in find_openable_bundles(state, stage)
+    )
     if bundles:
         state.commands.append(OpenBundles(stage.spec.name, bundles))
 
@@ -57,10 +67,10 @@ def commit_bundle(state: SchedulerState, event: BundleDone) -> None:
     requeue_residuals(state, stage, record, event.residuals)
     deliver_outputs(state, event)
     for work in record.work:
-        remove_work(state, stage, work)
+        remove_pending_work(state, stage, work)
     release_side_input_views(state, record.views)
     cancel_checkpoint_request(state, stage, event.bundle)
-    mark_shard_as_candidate(state, stage, shard)
+    mark_shard_for_bundle_check(state, stage, shard)
     resume_throttled_producers(state, stage)
     if event.finalize:
         state.commands.append(FinalizeBundles((event.bundle,)))
@@ -77,9 +87,9 @@ def resume_throttled_producers(state: SchedulerState, stage: StageState) -> None
     """Resumes sources that wait because the backlog of a stage was too large, and refreshes
     watermarks, after the stage finished work.
     """
-    for producer in find_producers(state, stage):
+    for producer in find_producer_stages(state, stage):
         if producer.throttled:
-            mark_shard_as_candidate(state, producer, None)
+            mark_shard_for_bundle_check(state, producer, None)
     mark_watermarks_stale(state, stage)
 
 
@@ -107,7 +117,7 @@ def fail_bundle(state: SchedulerState, event: BundleFailed) -> None:
         _fail_job_for_bundle(state, record, event)
         return
     discard_attempt(record)
-    pause = compute_pause(state, record.failures)
+    pause = compute_retry_pause(state, record.failures)
     if pause:
         _pause_bundle(state, record, pause)
     else:
@@ -118,7 +128,7 @@ def _pause_bundle(state: SchedulerState, record: BundleRecord, pause: Duration) 
     number = record.bundle.number
     record.due = state.now + pause
     state.clock_wakes.set_time((record.stage, RETRY, number), record.due)
-    for stage in get_stages(state, record):
+    for stage in get_bundle_stages(state, record):
         stage.paused += 1
         cancel_checkpoint_request(state, stage, number)
     state.paused += 1
@@ -128,7 +138,7 @@ def resume_bundle(state: SchedulerState, record: BundleRecord) -> None:
     """Starts the next attempt at a bundle after the pause between attempts."""
     record.due = None
     state.clock_wakes.set_time((record.stage, RETRY, record.bundle.number), None)
-    for stage in get_stages(state, record):
+    for stage in get_bundle_stages(state, record):
         stage.paused -= 1
     state.paused -= 1
     start_attempt(state, record)
@@ -136,7 +146,7 @@ def resume_bundle(state: SchedulerState, record: BundleRecord) -> None:
         schedule_checkpoint(state, state.stages[record.stage], record, state.now)
 
 
-def get_stages(state: SchedulerState, record: BundleRecord) -> list[StageState]:
+def get_bundle_stages(state: SchedulerState, record: BundleRecord) -> list[StageState]:
     """Returns the stages of a bundle: a single stage, or all stages of a section."""
     numbers = [part.stage for part in record.parts] or [record.stage]
     return [state.stages[number] for number in numbers]

@@ -8,21 +8,21 @@ from collections.abc import Iterable, Iterator
 from beam_runner_engine.scheduler.graph import ROOT
 from beam_runner_engine.scheduler.kept_state import (
     Identities,
-    KeptCollection,
-    KeptPiece,
-    KeptShard,
-    KeptSideInput,
-    KeptStage,
-    KeptState,
-    KeptWindow,
-    KeptWork,
+    SavedCollection,
+    SavedDataPiece,
+    SavedJobState,
+    SavedShard,
+    SavedSideInput,
+    SavedStage,
+    SavedWindow,
+    SavedWork,
 )
 from beam_runner_engine.scheduler.refusals import Refusal, RefusalKind, TransferRefused
 from beam_runner_engine.scheduler.state import (
     RESIDUAL,
     CollectionState,
     SchedulerState,
-    SideState,
+    SideInputState,
     StageState,
     Work,
 )
@@ -31,7 +31,7 @@ from beam_runner_engine.scheduler.transitions import Phase
 _PHASES = (Phase.RUNNING, Phase.FAILED, Phase.CANCELLED)
 
 
-def capture_state(state: SchedulerState, identities: Identities) -> KeptState:
+def capture_job_state(state: SchedulerState, identities: Identities) -> SavedJobState:
     """Returns the state of a job, in which identities name stages and collections. The state itself
     doesn't change.
 
@@ -41,20 +41,22 @@ def capture_state(state: SchedulerState, identities: Identities) -> KeptState:
     Raises:
         TransferRefused: If the state can't continue in another graph.
     """
-    refusals = tuple(_find_refusals(state, identities))
+    refusals = tuple(_find_refusals_of_duplicates(state, identities))
     if refusals:
         raise TransferRefused(refusals)
     places = {number: place for place, number in enumerate(state.pieces)}
-    return KeptState(
+    return SavedJobState(
         now=state.now,
         next_bundle=state.next_bundle,
         pieces=tuple(
-            KeptPiece(piece.data, tuple(places[origin] for origin in piece.origins))
+            SavedDataPiece(piece.data, tuple(places[origin] for origin in piece.origins))
             for piece in state.pieces.values()
         ),
-        stages=tuple(_capture_stage(state, stage, identities, places) for stage in state.stages),
+        stages=tuple(
+            _capture_stage_state(state, stage, identities, places) for stage in state.stages
+        ),
         collections=tuple(
-            KeptCollection(identity, collection.watermark)
+            SavedCollection(identity, collection.watermark)
             for name, collection in state.collections.items()
             if (identity := identities.collections.get(name)) is not None
         ),
@@ -69,7 +71,9 @@ def find_ambiguous_identities(identities: Identities) -> Iterator[Refusal]:
                 yield Refusal(RefusalKind.AMBIGUOUS_IDENTITY, identity)
 
 
-def _find_refusals(state: SchedulerState, identities: Identities) -> Iterator[Refusal]:
+def _find_refusals_of_duplicates(
+    state: SchedulerState, identities: Identities
+) -> Iterator[Refusal]:
     if state.phase not in _PHASES:
         yield Refusal(RefusalKind.PHASE, detail=state.phase.value)
     for stream in state.graph.test_streams:
@@ -109,12 +113,12 @@ def _list_stage_work(state: SchedulerState, stage: StageState) -> list[Work]:
     return sorted(found, key=lambda work: work.number)
 
 
-def _capture_stage(
+def _capture_stage_state(
     state: SchedulerState, stage: StageState, identities: Identities, places: dict[int, int]
-) -> KeptStage:
+) -> SavedStage:
     # A complete stage has no state, and its key shards have no work or timers.
     shards = {} if stage.complete else stage.shards
-    return KeptStage(
+    return SavedStage(
         identity=identities.stages[stage.spec.name],
         kind=stage.spec.kind,
         splittable=stage.spec.splittable,
@@ -122,22 +126,25 @@ def _capture_stage(
         input=stage.input,
         output=stage.output,
         shards=tuple(
-            KeptShard(number, shard.summary, shard.watermark)
+            SavedShard(number, shard.summary, shard.watermark)
             for number, shard in shards.items()
             if number is not None
         ),
         work=tuple(
-            _capture_work(state, stage, work, places) for work in _list_stage_work(state, stage)
+            _capture_stage_work(state, stage, work, places)
+            for work in _list_stage_work(state, stage)
         ),
-        side_inputs=tuple(_capture_side_input(side, identities, places) for side in stage.sides),
+        side_inputs=tuple(
+            _capture_side_input_state(side, identities, places) for side in stage.sides
+        ),
     )
 
 
-def _capture_work(
+def _capture_stage_work(
     state: SchedulerState, stage: StageState, work: Work, places: dict[int, int]
-) -> KeptWork:
+) -> SavedWork:
     delayed = work.number in stage.delayed
-    return KeptWork(
+    return SavedWork(
         piece=places[work.piece],
         windows=work.windows,
         watermark=work.watermark,
@@ -150,18 +157,18 @@ def _capture_work(
     )
 
 
-def _capture_side_input(
-    side: SideState, identities: Identities, places: dict[int, int]
-) -> KeptSideInput:
-    return KeptSideInput(
+def _capture_side_input_state(
+    side: SideInputState, identities: Identities, places: dict[int, int]
+) -> SavedSideInput:
+    return SavedSideInput(
         name=side.spec.name,
         collection=identities.collections.get(side.spec.collection, ""),
         windows=tuple(
-            KeptWindow(window, _map_pieces(pieces, places))
+            SavedWindow(window, _map_data_pieces_to_indexes(pieces, places))
             for window, pieces in side.pieces.items()
         ),
     )
 
 
-def _map_pieces(pieces: Iterable[int], places: dict[int, int]) -> tuple[int, ...]:
+def _map_data_pieces_to_indexes(pieces: Iterable[int], places: dict[int, int]) -> tuple[int, ...]:
     return tuple(places[piece] for piece in pieces)

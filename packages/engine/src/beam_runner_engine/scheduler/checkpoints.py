@@ -14,7 +14,7 @@ from beam_runner_engine.scheduler.state import (
     BUNDLE,
     BundleRecord,
     SchedulerState,
-    SideView,
+    SideInputView,
     StageState,
 )
 
@@ -43,7 +43,7 @@ def request_split(state: SchedulerState, record: BundleRecord, fraction: float) 
     state.commands.append(record.split)
 
 
-def schedule_checkpoints(state: SchedulerState, stage: StageState, view: SideView) -> None:
+def schedule_checkpoints(state: SchedulerState, stage: StageState, view: SideInputView) -> None:
     """Schedules checkpoint requests for the open bundles that read an outdated version of a side-input window."""
     if not view.uses:
         return

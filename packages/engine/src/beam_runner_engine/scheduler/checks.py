@@ -14,7 +14,6 @@ from beam_runner_engine.scheduler.events import (
     BundleDone,
     BundleFailed,
     Event,
-    GiveWay,
     Hold,
     Output,
     Progress,
@@ -23,6 +22,7 @@ from beam_runner_engine.scheduler.events import (
     SectionRefused,
     SplitDone,
     Start,
+    YieldRequested,
 )
 from beam_runner_engine.scheduler.graph import CollectionNode
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState
@@ -33,7 +33,9 @@ from beam_runner_engine.scheduler.transitions import (
     Reaction,
 )
 
-BundleEvent: TypeAlias = BundleDone | BundleFailed | SectionRefused | Progress | GiveWay | SplitDone
+BundleEvent: TypeAlias = (
+    BundleDone | BundleFailed | SectionRefused | Progress | YieldRequested | SplitDone
+)
 
 
 def check_event(state: SchedulerState, event: Event) -> Reaction:
@@ -52,13 +54,13 @@ def check_event(state: SchedulerState, event: Event) -> Reaction:
     if isinstance(event, Start):
         _check_outputs(state, event, event.roots, state.graph.roots, "a root of the graph")
     elif isinstance(event, Hold):
-        _check_held_stages(state, event)
+        _check_paused_stages(state, event)
     elif isinstance(event, Redeliver):
         _check_redelivery(state, event)
     return Reaction.ACT
 
 
-def _check_held_stages(state: SchedulerState, event: Hold) -> None:
+def _check_paused_stages(state: SchedulerState, event: Hold) -> None:
     for name in event.stages:
         number = state.numbers.get(name)
         if number is None:
@@ -188,7 +190,7 @@ def _check_outputs(
         if output.collection not in allowed:
             raise IllegalEvent(event, f"the output collection {output.collection!r} is not {what}")
         collection = state.collections[output.collection]
-        why = describe_missing_facts(collection.node, output.data)
+        why = describe_missing_statistics(collection.node, output.data)
         if why:
             raise IllegalEvent(event, why)
 
@@ -198,7 +200,7 @@ def _check_count(event: Event, data: Data) -> None:
         raise IllegalEvent(event, f"data {data.ref!r} has no elements; omit empty data")
 
 
-def describe_missing_facts(collection: CollectionNode, data: Data) -> str | None:
+def describe_missing_statistics(collection: CollectionNode, data: Data) -> str | None:
     """Describes the statistics of data that the readers of a collection need and the data lacks; None
     for valid data.
     """

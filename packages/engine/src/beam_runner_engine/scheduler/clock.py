@@ -6,7 +6,7 @@ from beam_runner_model.times import Timestamp
 
 from beam_runner_engine.scheduler.bundles import resume_bundle
 from beam_runner_engine.scheduler.checkpoints import request_checkpoint
-from beam_runner_engine.scheduler.delivery import mark_shard_as_candidate, queue_work
+from beam_runner_engine.scheduler.delivery import mark_shard_for_bundle_check, queue_pending_work
 from beam_runner_engine.scheduler.state import BUNDLE, RETRY, SHARD, SchedulerState
 
 
@@ -18,10 +18,10 @@ def advance_clock(state: SchedulerState, now: Timestamp) -> None:
     for number, what, key in state.clock_wakes.pop_due_keys(now):
         stage = state.stages[number]
         if what == SHARD:
-            mark_shard_as_candidate(state, stage, key)
+            mark_shard_for_bundle_check(state, stage, key)
         elif what == BUNDLE:
             request_checkpoint(state, key)
         elif what == RETRY:
             resume_bundle(state, state.bundles[key])
         else:
-            queue_work(state, stage, stage.delayed.pop(key))
+            queue_pending_work(state, stage, stage.delayed.pop(key))

@@ -49,7 +49,7 @@ class SideInput:
 
 
 @attrs.frozen
-class SectionPart:
+class SectionStageInput:
     """Inputs that one stage of a section reads from outside the section. A section is several stages
     that run as one bundle.
 
@@ -110,7 +110,7 @@ class Bundle:
     output_watermark: Timestamp
     processing_time: Timestamp
     draining: bool = False
-    parts: tuple[SectionPart, ...] = ()
+    parts: tuple[SectionStageInput, ...] = ()
 
 
 @attrs.frozen
@@ -155,8 +155,8 @@ class FinalizeBundles:
 
 
 @attrs.frozen
-class WakeAt:
-    """Command to send a `Tick` at this processing time (ms). Replaces the previous `WakeAt`."""
+class RequestTick:
+    """Command to send a `Tick` at this processing time (ms). Replaces the previous `RequestTick`."""
 
     time: Timestamp
 
@@ -217,7 +217,7 @@ Command: TypeAlias = (
     | SplitBundle
     | CancelBundles
     | FinalizeBundles
-    | WakeAt
+    | RequestTick
     | ReleaseState
     | ReleaseData
     | FinishJob

@@ -9,7 +9,11 @@ from beam_runner_model.times import Timestamp
 from beam_runner_model.windows import Window
 
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.scheduler.pieces import add_piece, add_piece_reference, drop_piece_reference
+from beam_runner_engine.scheduler.pieces import (
+    add_data_piece,
+    add_data_piece_reference,
+    drop_data_piece_reference,
+)
 from beam_runner_engine.scheduler.side_inputs import (
     add_side_input_data,
     add_waiting_work,
@@ -24,28 +28,28 @@ def deliver_data(state: SchedulerState, collection: str, data: Data) -> None:
     readers is released immediately.
     """
     node = state.collections[collection].node
-    piece = add_piece(state, data)
+    piece = add_data_piece(state, data)
     for number, place in node.side_consumers:
         stage = state.stages[number]
         queue_unblocked_work(
             state, stage, add_side_input_data(state, stage, stage.sides[place], piece)
         )
     for number in node.consumers:
-        for work in create_work(state, state.stages[number], piece, data.facts.windows):
-            queue_work(state, state.stages[number], work)
-    drop_piece_reference(state, piece)
+        for work in create_pending_work(state, state.stages[number], piece, data.facts.windows):
+            queue_pending_work(state, state.stages[number], work)
+    drop_data_piece_reference(state, piece)
 
 
-def redeliver_data(state: SchedulerState, stage: StageState, pieces: Iterable[Data]) -> None:
+def deliver_data_again(state: SchedulerState, stage: StageState, pieces: Iterable[Data]) -> None:
     """Delivers data to one stage only, as pending work."""
     for data in pieces:
-        piece = add_piece(state, data)
-        for work in create_work(state, stage, piece, data.facts.windows):
-            queue_work(state, stage, work)
-        drop_piece_reference(state, piece)
+        piece = add_data_piece(state, data)
+        for work in create_pending_work(state, stage, piece, data.facts.windows):
+            queue_pending_work(state, stage, work)
+        drop_data_piece_reference(state, piece)
 
 
-def create_work(
+def create_pending_work(
     state: SchedulerState,
     stage: StageState,
     piece: int,
@@ -75,7 +79,7 @@ def create_work(
             truncated=truncated,
         )
         state.next_work += 1
-        add_piece_reference(state, piece)
+        add_data_piece_reference(state, piece)
         stage.work += 1
         stage.times.add_time(work.input_hold_time)
         stage.holds.add_time(work.output_hold_time)
@@ -83,15 +87,15 @@ def create_work(
     return items
 
 
-def remove_work(state: SchedulerState, stage: StageState, work: Work) -> None:
+def remove_pending_work(state: SchedulerState, stage: StageState, work: Work) -> None:
     """Removes finished or replaced work, which then no longer holds the stage's watermarks."""
     stage.work -= 1
     stage.times.remove_time(work.input_hold_time)
     stage.holds.remove_time(work.output_hold_time)
-    drop_piece_reference(state, work.piece)
+    drop_data_piece_reference(state, work.piece)
 
 
-def get_shard(stage: StageState, work: Work) -> int | None:
+def get_key_shard(stage: StageState, work: Work) -> int | None:
     """Returns the key shard of some work in a keyed stage, or None if the stage is not keyed."""
     return work.data.facts.shard if stage.spec.is_keyed else None
 
@@ -104,10 +108,10 @@ def get_shard_state(stage: StageState, shard: int | None) -> ShardState:
     return known
 
 
-def queue_work(state: SchedulerState, stage: StageState, work: Work) -> None:
+def queue_pending_work(state: SchedulerState, stage: StageState, work: Work) -> None:
     """Queues work for a bundle, or makes the work wait until its side inputs are readable."""
     stage.waiting_bytes += work.data.facts.size
-    _queue_or_block_work(state, stage, get_shard(stage, work), work)
+    _queue_or_block_work(state, stage, get_key_shard(stage, work), work)
 
 
 def queue_unblocked_work(
@@ -131,10 +135,12 @@ def _queue_or_block_work(
         stage.blocked += 1
     else:
         target.ready.setdefault(work.piece, []).append(work)
-        mark_shard_as_candidate(state, stage, shard)
+        mark_shard_for_bundle_check(state, stage, shard)
 
 
-def mark_shard_as_candidate(state: SchedulerState, stage: StageState, shard: int | None) -> None:
+def mark_shard_for_bundle_check(
+    state: SchedulerState, stage: StageState, shard: int | None
+) -> None:
     """Marks a key shard as a candidate for new bundles; the scheduler checks candidates at the end of the event."""
     stage.candidates[shard] = None
     state.touched[stage.number] = None

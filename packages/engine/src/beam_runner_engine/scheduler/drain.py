@@ -7,8 +7,8 @@ from __future__ import annotations
 from beam_runner_engine.scheduler.bundles import cancel_bundles, resume_bundle
 from beam_runner_engine.scheduler.checkpoints import can_split_bundle, request_split
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome
-from beam_runner_engine.scheduler.delivery import mark_shard_as_candidate
-from beam_runner_engine.scheduler.holding import hold_stages
+from beam_runner_engine.scheduler.delivery import mark_shard_for_bundle_check
+from beam_runner_engine.scheduler.holding import pause_stages
 from beam_runner_engine.scheduler.splits import must_checkpoint_bundle
 from beam_runner_engine.scheduler.state import SchedulerState
 from beam_runner_engine.scheduler.teststream import end_test_stream
@@ -26,14 +26,14 @@ def start_drain(state: SchedulerState) -> None:
     retries end. All watermarks then advance to the maximum timestamp.
     """
     state.phase = Phase.DRAINING
-    hold_stages(state, ())
+    pause_stages(state, ())
     for number, script in enumerate(state.scripts):
         if not script.ended:
             end_test_stream(state, number)
     for stage in state.stages:
         resume_delayed_work(state, stage)
         if stage.throttled:
-            mark_shard_as_candidate(state, stage, None)
+            mark_shard_for_bundle_check(state, stage, None)
     for record in tuple(state.bundles.values()):
         stage = state.stages[record.stage]
         if record.due is not None:

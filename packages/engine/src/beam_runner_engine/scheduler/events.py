@@ -179,7 +179,7 @@ class Progress:
 
 
 @attrs.frozen
-class GiveWay:
+class YieldRequested:
     """Request to checkpoint a source's running bundle, because other bundles wait for its slot.
 
     The request has no effect on a bundle without restrictions.
@@ -270,7 +270,7 @@ Event: TypeAlias = (
     | AttemptsLost
     | SectionRefused
     | Progress
-    | GiveWay
+    | YieldRequested
     | SplitDone
     | Hold
     | Redeliver

@@ -12,9 +12,9 @@ from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 from beam_runner_engine.scheduler.capture import find_ambiguous_identities
 from beam_runner_engine.scheduler.kept_state import (
     Identities,
-    KeptSideInput,
-    KeptStage,
-    KeptState,
+    SavedJobState,
+    SavedSideInput,
+    SavedStage,
 )
 from beam_runner_engine.scheduler.refusals import Refusal, RefusalKind, TransferRefused
 from beam_runner_engine.scheduler.state import SchedulerState
@@ -33,13 +33,13 @@ class GraphMatch:
     """
 
     identities: Identities
-    stages: dict[int, KeptStage]
+    stages: dict[int, SavedStage]
     collections: dict[str, Timestamp]
-    side_inputs: dict[tuple[int, int], KeptSideInput]
+    side_inputs: dict[tuple[int, int], SavedSideInput]
 
 
-def match_graph(
-    kept: KeptState, state: SchedulerState, identities: Identities, dropped: frozenset[str]
+def match_graph_with_saved_state(
+    kept: SavedJobState, state: SchedulerState, identities: Identities, dropped: frozenset[str]
 ) -> GraphMatch:
     """Returns the match of the graph of `state` with a captured state.
 
@@ -75,7 +75,7 @@ def match_graph(
     refusals = (
         *find_ambiguous_identities(identities),
         *_find_unknown_stages(state, identities, match),
-        *_find_unclaimed_data(kept, match, dropped),
+        *_find_data_of_missing_stages(kept, match, dropped),
         *_find_incompatible_stages(state, match),
         *_find_ended_side_inputs(state, match),
     )
@@ -84,7 +84,7 @@ def match_graph(
     return match
 
 
-def refuse_input_after_end(state: SchedulerState, match: GraphMatch) -> None:
+def check_no_input_after_end(state: SchedulerState, match: GraphMatch) -> None:
     """Checks that no known stage or side input gets more input after the end of its input.
 
     Raises:
@@ -119,8 +119,8 @@ def _find_unknown_stages(
         yield Refusal(RefusalKind.TEST_STREAM, stream.name)
 
 
-def _find_unclaimed_data(
-    kept: KeptState, match: GraphMatch, dropped: frozenset[str]
+def _find_data_of_missing_stages(
+    kept: SavedJobState, match: GraphMatch, dropped: frozenset[str]
 ) -> Iterator[Refusal]:
     """Yields a refusal for all data and timers of stages that the graph doesn't have."""
     claimed = {stage.identity for stage in match.stages.values()}

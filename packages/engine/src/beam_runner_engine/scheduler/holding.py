@@ -8,7 +8,7 @@ from beam_runner_engine.scheduler.checkpoints import can_split_bundle, request_s
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState
 
 
-def hold_stages(state: SchedulerState, names: Iterable[str]) -> None:
+def pause_stages(state: SchedulerState, names: Iterable[str]) -> None:
     """Holds exactly the named stages, and releases all other held stages.
 
     Running bundles of held stages with restrictions get a checkpoint request.
@@ -16,11 +16,11 @@ def hold_stages(state: SchedulerState, names: Iterable[str]) -> None:
     released, state.held = state.held, tuple(sorted({state.numbers[name] for name in names}))
     state.touched.update(dict.fromkeys(released))
     for record in state.bundles.values():
-        if record.split is None and record.due is None and must_checkpoint_for_hold(state, record):
+        if record.split is None and record.due is None and must_checkpoint_for_pause(state, record):
             request_split(state, record, 0.0)
 
 
-def must_checkpoint_for_hold(state: SchedulerState, record: BundleRecord) -> bool:
+def must_checkpoint_for_pause(state: SchedulerState, record: BundleRecord) -> bool:
     """Returns whether a bundle must return its restrictions, because the caller holds (pauses) the
     bundle's stage.
     """

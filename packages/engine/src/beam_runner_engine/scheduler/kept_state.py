@@ -41,7 +41,7 @@ class Identities:
 
 
 @attrs.frozen
-class KeptPiece:
+class SavedDataPiece:
     """Data in a saved state, which pending work or side inputs use. `origins` are the indexes of
     the pieces that the data was split off, because their storage can be shared.
     """
@@ -51,7 +51,7 @@ class KeptPiece:
 
 
 @attrs.frozen
-class KeptWork:
+class SavedWork:
     """Unfinished work of a stage in a saved state.
 
     Attributes:
@@ -74,7 +74,7 @@ class KeptWork:
 
 
 @attrs.frozen
-class KeptShard:
+class SavedShard:
     """Key shard in a saved state: its latest committed summary, and the watermark (ms) of its latest bundle."""
 
     shard: int
@@ -83,7 +83,7 @@ class KeptShard:
 
 
 @attrs.frozen
-class KeptWindow:
+class SavedWindow:
     """Window of a side input in a saved state, with the indexes of the pieces of data in the window."""
 
     window: Window
@@ -91,16 +91,16 @@ class KeptWindow:
 
 
 @attrs.frozen
-class KeptSideInput:
+class SavedSideInput:
     """Side input of a stage in a saved state: its name, the collection's identity, and the windows with data."""
 
     name: str
     collection: str
-    windows: tuple[KeptWindow, ...]
+    windows: tuple[SavedWindow, ...]
 
 
 @attrs.frozen
-class KeptStage:
+class SavedStage:
     """Stage in a saved state, with its work and key shards.
 
     Attributes:
@@ -118,18 +118,18 @@ class KeptStage:
     upstream: Timestamp
     input: Timestamp
     output: Timestamp
-    shards: tuple[KeptShard, ...] = ()
-    work: tuple[KeptWork, ...] = ()
-    side_inputs: tuple[KeptSideInput, ...] = ()
+    shards: tuple[SavedShard, ...] = ()
+    work: tuple[SavedWork, ...] = ()
+    side_inputs: tuple[SavedSideInput, ...] = ()
 
     @property
-    def waiting_shards(self) -> tuple[KeptShard, ...]:
+    def waiting_shards(self) -> tuple[SavedShard, ...]:
         """Key shards with a pending timer, trigger or expiry, or with a watermark hold."""
         return tuple(shard for shard in self.shards if shard.summary != EMPTY_SUMMARY)
 
 
 @attrs.frozen
-class KeptCollection:
+class SavedCollection:
     """Collection in a saved state, and its watermark (ms)."""
 
     identity: str
@@ -137,8 +137,8 @@ class KeptCollection:
 
 
 @attrs.frozen
-class KeptState:
-    """Complete state of a job, from which `transfer_state` creates a scheduler of another graph.
+class SavedJobState:
+    """Complete state of a job, from which `transfer_job_state` creates a scheduler of another graph.
 
     Attributes:
         now: the processing time (ms).
@@ -151,6 +151,6 @@ class KeptState:
 
     now: Timestamp
     next_bundle: int
-    pieces: tuple[KeptPiece, ...]
-    stages: tuple[KeptStage, ...]
-    collections: tuple[KeptCollection, ...]
+    pieces: tuple[SavedDataPiece, ...]
+    stages: tuple[SavedStage, ...]
+    collections: tuple[SavedCollection, ...]

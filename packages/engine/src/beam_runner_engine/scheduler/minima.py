@@ -18,7 +18,7 @@ _SLACK = 16
 
 
 @attrs.define(eq=False)
-class CountedTimes:
+class TimeMultiset:
     """Multiset of times (ms) with fast access to the earliest time."""
 
     _counts: dict[Timestamp, int] = attrs.field(factory=dict)

@@ -37,7 +37,7 @@ def measure_pending_input(
     # A split shrinks the work in the record of a bundle.
     for number, record in state.bundles.items():
         left = max(0.0, 1.0 - fractions.get(number, 0.0))
-        for stage, works in _list_works(record):
+        for stage, works in _list_work_by_stage(record):
             elements[stage] += left * sum(work.data.facts.count for work in works)
             sizes[stage] += left * sum(work.data.facts.size for work in works)
     return {
@@ -49,7 +49,7 @@ def measure_pending_input(
     }
 
 
-def _list_works(record: BundleRecord) -> Iterator[tuple[int, Sequence[Work]]]:
+def _list_work_by_stage(record: BundleRecord) -> Iterator[tuple[int, Sequence[Work]]]:
     """Yields the work of a bundle by the number of its stage. The bundle of a section has several stages."""
     if not record.parts:
         yield record.stage, record.work

@@ -11,26 +11,26 @@ from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.state import Piece, SchedulerState
 
 
-def add_piece(state: SchedulerState, data: Data, origins: tuple[int, ...] = ()) -> int:
+def add_data_piece(state: SchedulerState, data: Data, origins: tuple[int, ...] = ()) -> int:
     """Registers new data as a piece with a reference count of 1, and returns the number of the
     piece.
 
-    The caller must call `drop_piece_reference` when it no longer needs the piece.
+    The caller must call `drop_data_piece_reference` when it no longer needs the piece.
     """
     number = state.next_piece
     state.next_piece += 1
     state.pieces[number] = Piece(data, uses=1, origins=origins)
     for origin in origins:
-        add_piece_reference(state, origin)
+        add_data_piece_reference(state, origin)
     return number
 
 
-def add_piece_reference(state: SchedulerState, number: int) -> None:
+def add_data_piece_reference(state: SchedulerState, number: int) -> None:
     """Increments the reference count of a piece of data."""
     state.pieces[number].uses += 1
 
 
-def drop_piece_reference(state: SchedulerState, number: int) -> None:
+def drop_data_piece_reference(state: SchedulerState, number: int) -> None:
     """Decrements the reference count of a piece of data. At zero, releases the piece and its uses
     of other pieces.
     """

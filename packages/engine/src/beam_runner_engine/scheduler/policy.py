@@ -147,7 +147,7 @@ class DefaultPolicy:
 
 
 @attrs.frozen
-class SectionFacts:
+class SectionStatistics:
     """Statistics about a section (stages that can run as one bundle) whose complete input is
     available.
 
@@ -174,7 +174,7 @@ class SectionPolicy(Protocol):
     Implementations must be deterministic and picklable. If a method raises an error, the job fails.
     """
 
-    def should_open_section(self, section: SectionFacts) -> bool:
+    def should_open_section(self, section: SectionStatistics) -> bool:
         """Returns whether to run the section as one bundle. Otherwise, its stages get separate
         bundles.
         """
@@ -192,7 +192,7 @@ class DefaultSectionPolicy:
     least_bytes: int = 0
     growing: bool = False
 
-    def should_open_section(self, section: SectionFacts) -> bool:
+    def should_open_section(self, section: SectionStatistics) -> bool:
         """Returns whether the larger of work and input size reaches `least_bytes`."""
         if section.work is None and self.growing:
             return True

@@ -10,7 +10,7 @@ from itertools import groupby, islice
 import attrs
 from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 
-from beam_runner_engine.scheduler.splits import divide_work
+from beam_runner_engine.scheduler.splits import divide_pending_work
 from beam_runner_engine.scheduler.state import SchedulerState, ShardState, StageState, Work
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import is_shard_due
@@ -20,7 +20,7 @@ _MAX_PIECES = 1_000
 
 
 @attrs.frozen
-class BundleOpening:
+class OpenableBundle:
     """Description of a bundle that can be opened now.
 
     Attributes:
@@ -33,31 +33,33 @@ class BundleOpening:
     end_watermark: Timestamp
 
 
-def find_openings(state: SchedulerState, stage: StageState) -> Iterator[BundleOpening]:
+def find_openable_bundles(state: SchedulerState, stage: StageState) -> Iterator[OpenableBundle]:
     """Yields the bundles of a stage that can be opened now, and removes the work of these bundles
     from the queues.
 
     The function checks only shards that changed since its last call.
     """
     found = _find_bundles_to_open(state, stage)
-    return _join_shards(found, state.limits.joint_bytes) if stage.spec.joint_shards else found
+    return _join_small_shards(found, state.limits.joint_bytes) if stage.spec.joint_shards else found
 
 
-def _find_bundles_to_open(state: SchedulerState, stage: StageState) -> Iterator[BundleOpening]:
+def _find_bundles_to_open(state: SchedulerState, stage: StageState) -> Iterator[OpenableBundle]:
     candidates, stage.candidates = stage.candidates, {}
     for shard in candidates:
         known = stage.shards[shard]
         if stage.spec.whole_input and (known.blocked or stage.seen_upstream < MAX_TIMESTAMP):
             continue
         if stage.spec.is_keyed:
-            yield from _find_keyed_opening(state, stage, shard, known)
+            yield from _find_openable_keyed_bundle(state, stage, shard, known)
         else:
-            yield from _find_ordinary_openings(state, stage, known)
+            yield from _find_openable_unkeyed_bundles(state, stage, known)
 
 
-def _join_shards(openings: Iterable[BundleOpening], most_bytes: int) -> Iterator[BundleOpening]:
+def _join_small_shards(
+    openings: Iterable[OpenableBundle], most_bytes: int
+) -> Iterator[OpenableBundle]:
     """Combines small key shards with complete input into bundles, in order, up to `most_bytes` per bundle."""
-    joint: BundleOpening | None = None
+    joint: OpenableBundle | None = None
     filled = 0
     for opening in openings:
         size = sum(work.data.facts.size for work in opening.work)
@@ -72,39 +74,39 @@ def _join_shards(openings: Iterable[BundleOpening], most_bytes: int) -> Iterator
         yield joint
 
 
-def _find_keyed_opening(
+def _find_openable_keyed_bundle(
     state: SchedulerState, stage: StageState, shard: int | None, known: ShardState
-) -> Iterator[BundleOpening]:
+) -> Iterator[OpenableBundle]:
     if known.open:
         return
     watermark = min(stage.seen_upstream, known.blocked.get_earliest_time())
     if known.ready or is_shard_due(known, watermark, state.now):
-        yield BundleOpening(
-            shard, _take_work(known, len(known.ready)), max(watermark, known.watermark)
+        yield OpenableBundle(
+            shard, _take_queued_data(known, len(known.ready)), max(watermark, known.watermark)
         )
 
 
-def _find_ordinary_openings(
+def _find_openable_unkeyed_bundles(
     state: SchedulerState, stage: StageState, known: ShardState
-) -> Iterator[BundleOpening]:
+) -> Iterator[OpenableBundle]:
     queue = list(islice(known.ready.values(), _MAX_PIECES))
     if not queue or _must_throttle_residuals(state, stage, queue):
         return
     if stage.spec.whole_input:
-        yield BundleOpening(None, _take_work(known, len(known.ready)), stage.input)
+        yield OpenableBundle(None, _take_queued_data(known, len(known.ready)), stage.input)
         return
     if stage.open >= state.limits.bundles_per_stage:
         return
     if stage.spec.joint_pieces and _can_share_bundle(queue, state.limits.joint_bytes):
-        yield BundleOpening(None, _take_work(known, len(queue)), stage.input)
+        yield OpenableBundle(None, _take_queued_data(known, len(queue)), stage.input)
         return
     for alike in _split_by_drain_exemption(state, queue):
         most = state.limits.bundles_per_stage - stage.open
         if most < 1:
             return
-        counts = divide_work(state, stage, [items[0].data.facts for items in alike], most)
+        counts = divide_pending_work(state, stage, [items[0].data.facts for items in alike], most)
         for count in counts:
-            yield BundleOpening(None, _take_work(known, count), stage.input)
+            yield OpenableBundle(None, _take_queued_data(known, count), stage.input)
         if sum(counts) < len(alike):
             return
 
@@ -133,7 +135,7 @@ def _can_share_bundle(queue: list[list[Work]], most_bytes: int) -> bool:
     return size <= most_bytes and not any(work.residual for items in queue for work in items)
 
 
-def _take_work(known: ShardState, count: int) -> list[Work]:
+def _take_queued_data(known: ShardState, count: int) -> list[Work]:
     """Removes and returns the work on the first `count` data items (pieces) of the queue."""
     pieces = [known.ready.popitem(last=False)[1] for _ in range(count)]
     return [item for items in pieces for item in items]
@@ -149,20 +151,20 @@ def _must_throttle_residuals(
         and all(work.residual for items in queue for work in items)
         and any(
             consumer.open and consumer.waiting_bytes > state.limits.backlog_bytes
-            for consumer in find_consumers(state, stage)
+            for consumer in find_consumer_stages(state, stage)
         )
     )
     return stage.throttled
 
 
-def find_consumers(state: SchedulerState, stage: StageState) -> Iterator[StageState]:
+def find_consumer_stages(state: SchedulerState, stage: StageState) -> Iterator[StageState]:
     """Yields the stages that read an output of the stage as their main input."""
     for name in stage.spec.outputs:
         for number in state.collections[name].node.consumers:
             yield state.stages[number]
 
 
-def find_producers(state: SchedulerState, stage: StageState) -> Iterator[StageState]:
+def find_producer_stages(state: SchedulerState, stage: StageState) -> Iterator[StageState]:
     """Yields the stages that write a main input of the stage."""
     for name in stage.spec.inputs:
         for number in state.collections[name].node.producers:

@@ -72,7 +72,7 @@ class RetryReport:
     outage_since: Timestamp | None
 
 
-def report_stage(stage: StageState) -> StageReport:
+def create_stage_report(stage: StageState) -> StageReport:
     """Returns a report about a stage, at constant cost."""
     return StageReport(
         stage=stage.spec.name,
@@ -89,7 +89,7 @@ def report_stage(stage: StageState) -> StageReport:
     )
 
 
-def list_retries(records: Iterable[BundleRecord]) -> tuple[RetryReport, ...]:
+def list_retried_bundles(records: Iterable[BundleRecord]) -> tuple[RetryReport, ...]:
     """Returns a report about each bundle with failed attempts."""
     return tuple(
         RetryReport(
@@ -104,19 +104,22 @@ def list_retries(records: Iterable[BundleRecord]) -> tuple[RetryReport, ...]:
     )
 
 
-def list_waits(state: SchedulerState) -> tuple[Wait, ...]:
+def list_wait_reasons(state: SchedulerState) -> tuple[Wait, ...]:
     """Returns the waits of every incomplete stage, in graph order."""
     return tuple(
-        wait for stage in state.stages if not stage.complete for wait in _find_waits(state, stage)
+        wait
+        for stage in state.stages
+        if not stage.complete
+        for wait in _find_wait_reasons(state, stage)
     )
 
 
-def _find_waits(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
+def _find_wait_reasons(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
     found = (
-        *_find_bundle_waits(stage),
-        *_find_side_input_waits(state, stage),
-        *_find_input_waits(state, stage),
-        *_find_shard_waits(stage),
+        *_find_bundle_wait_reasons(stage),
+        *_find_side_input_wait_reasons(state, stage),
+        *_find_input_wait_reasons(state, stage),
+        *_find_shard_wait_reasons(stage),
     )
     yield from found
     if not found and stage.seen_upstream < MAX_TIMESTAMP:
@@ -131,7 +134,7 @@ def _find_waits(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
                 )
 
 
-def _find_bundle_waits(stage: StageState) -> Iterator[Wait]:
+def _find_bundle_wait_reasons(stage: StageState) -> Iterator[Wait]:
     for kind, count in (
         (WaitKind.BUNDLES, stage.open - stage.paused),
         (WaitKind.RETRY, stage.paused),
@@ -141,7 +144,7 @@ def _find_bundle_waits(stage: StageState) -> Iterator[Wait]:
             yield Wait(kind, stage.spec.name, count=count)
 
 
-def _find_side_input_waits(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
+def _find_side_input_wait_reasons(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
     for side in stage.sides:
         for window, waiting in side.waiting.items():
             yield Wait(
@@ -155,7 +158,7 @@ def _find_side_input_waits(state: SchedulerState, stage: StageState) -> Iterator
             )
 
 
-def _find_input_waits(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
+def _find_input_wait_reasons(state: SchedulerState, stage: StageState) -> Iterator[Wait]:
     name = stage.spec.name
     ready = any(shard.ready for shard in stage.shards.values())
     if stage.spec.whole_input and ready and stage.seen_upstream < MAX_TIMESTAMP:
@@ -167,7 +170,7 @@ def _find_input_waits(state: SchedulerState, stage: StageState) -> Iterator[Wait
             yield Wait(WaitKind.END_OF_SECTION_INPUT, name, givers=tuple(stages))
 
 
-def _find_shard_waits(stage: StageState) -> Iterator[Wait]:
+def _find_shard_wait_reasons(stage: StageState) -> Iterator[Wait]:
     name = stage.spec.name
     for key, shard in stage.shards.items():
         summary, wake = shard.summary, get_event_time_wake_up(shard.summary)

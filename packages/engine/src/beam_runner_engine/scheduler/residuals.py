@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.scheduler.delivery import create_work, queue_work
+from beam_runner_engine.scheduler.delivery import create_pending_work, queue_pending_work
 from beam_runner_engine.scheduler.events import Residual
-from beam_runner_engine.scheduler.pieces import add_piece, add_piece_reference, drop_piece_reference
+from beam_runner_engine.scheduler.pieces import (
+    add_data_piece,
+    add_data_piece_reference,
+    drop_data_piece_reference,
+)
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import delay_work
@@ -29,11 +33,11 @@ def requeue_residuals(
     Args:
         origins: the numbers of the data items (pieces) whose storage the residuals can share.
     """
-    own = map_pieces_of_bundle(record) if residuals else {}
+    own = map_bundle_data_to_pieces(record) if residuals else {}
     for residual in residuals:
-        piece = get_piece(state, own, residual.data, origins)
+        piece = get_data_piece_number(state, own, residual.data, origins)
         windows = residual.data.facts.windows if residual.windows is None else residual.windows
-        for work in create_work(
+        for work in create_pending_work(
             state,
             stage,
             piece,
@@ -48,18 +52,18 @@ def requeue_residuals(
             if residual.delay and (residual.whole or state.phase is Phase.RUNNING):
                 delay_work(state, stage, work, residual.delay)
             else:
-                queue_work(state, stage, work)
-        drop_piece_reference(state, piece)
+                queue_pending_work(state, stage, work)
+        drop_data_piece_reference(state, piece)
 
 
-def map_pieces_of_bundle(record: BundleRecord) -> dict[Data, int]:
+def map_bundle_data_to_pieces(record: BundleRecord) -> dict[Data, int]:
     """Returns a mapping from the data that a bundle processes to the number of the data's piece
     (reference-counted item).
     """
     return {work.data: work.piece for work in record.work}
 
 
-def get_piece(
+def get_data_piece_number(
     state: SchedulerState, own: Mapping[Data, int], data: Data, origins: tuple[int, ...]
 ) -> int:
     """Returns the number of the piece (reference-counted item) for some data, and increments the
@@ -70,6 +74,6 @@ def get_piece(
     """
     piece = own.get(data)
     if piece is None:
-        return add_piece(state, data, origins)
-    add_piece_reference(state, piece)
+        return add_data_piece(state, data, origins)
+    add_data_piece_reference(state, piece)
     return piece

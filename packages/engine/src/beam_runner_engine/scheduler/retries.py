@@ -73,7 +73,7 @@ def is_final_failure(state: SchedulerState, failures: FailureRecord) -> bool:
             return _is_attempt_limit_reached(limits.outage_limit, state.now - failures.outage_since)
 
 
-def compute_pause(state: SchedulerState, failures: FailureRecord) -> Duration:
+def compute_retry_pause(state: SchedulerState, failures: FailureRecord) -> Duration:
     """Returns the pause (ms) between the latest failure and the next attempt."""
     assert failures.last is not None
     limits = state.limits
@@ -81,11 +81,11 @@ def compute_pause(state: SchedulerState, failures: FailureRecord) -> Duration:
         return 0
     match failures.last.kind:
         case FailureKind.USER:
-            return limits.pauses.compute_pause(failures.user)
+            return limits.pauses.compute_retry_pause(failures.user)
         case FailureKind.OUTSIDE:
-            return limits.pauses.compute_pause(failures.outside - 1)
+            return limits.pauses.compute_retry_pause(failures.outside - 1)
         case FailureKind.UNAVAILABLE:
-            return limits.outage_pauses.compute_pause(failures.outages)
+            return limits.outage_pauses.compute_retry_pause(failures.outages)
         case FailureKind.PERMANENT:
             raise AssertionError("A permanent failure has no next attempt")
 

@@ -10,10 +10,10 @@ from beam_runner_model.waits import Wait
 
 from beam_runner_engine.scheduler.attempts import restart_attempts
 from beam_runner_engine.scheduler.bundles import commit_bundle, fail_bundle, fail_job
-from beam_runner_engine.scheduler.checks import check_event, describe_missing_facts
+from beam_runner_engine.scheduler.checks import check_event, describe_missing_statistics
 from beam_runner_engine.scheduler.clock import advance_clock
 from beam_runner_engine.scheduler.commands import Bundle, Command, ReleaseData, SplitBundle
-from beam_runner_engine.scheduler.delivery import deliver_data, redeliver_data
+from beam_runner_engine.scheduler.delivery import deliver_data, deliver_data_again
 from beam_runner_engine.scheduler.drain import cancel_job, start_drain
 from beam_runner_engine.scheduler.errors import GraphError, HostCodeError
 from beam_runner_engine.scheduler.events import (
@@ -24,7 +24,6 @@ from beam_runner_engine.scheduler.events import (
     Cancel,
     Drain,
     Event,
-    GiveWay,
     Hold,
     Progress,
     Redeliver,
@@ -32,9 +31,10 @@ from beam_runner_engine.scheduler.events import (
     SplitDone,
     Start,
     Tick,
+    YieldRequested,
 )
 from beam_runner_engine.scheduler.graph import ROOT, Graph, compile_graph
-from beam_runner_engine.scheduler.holding import hold_stages, is_idle
+from beam_runner_engine.scheduler.holding import is_idle, pause_stages
 from beam_runner_engine.scheduler.policy import (
     DefaultPolicy,
     DefaultSectionPolicy,
@@ -44,16 +44,20 @@ from beam_runner_engine.scheduler.policy import (
 from beam_runner_engine.scheduler.reports import (
     RetryReport,
     StageReport,
-    list_retries,
-    list_waits,
-    report_stage,
+    create_stage_report,
+    list_retried_bundles,
+    list_wait_reasons,
 )
 from beam_runner_engine.scheduler.section_bundles import commit_section, refuse_section
 from beam_runner_engine.scheduler.sections import find_sections
 from beam_runner_engine.scheduler.specs import AddElements, GraphSpec, Limits
-from beam_runner_engine.scheduler.splits import apply_split, record_progress, request_yield
+from beam_runner_engine.scheduler.splits import (
+    apply_split,
+    record_progress,
+    request_yield_checkpoint,
+)
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, create_state
-from beam_runner_engine.scheduler.termination import apply_consequences
+from beam_runner_engine.scheduler.termination import apply_event_consequences
 from beam_runner_engine.scheduler.transitions import Phase, Reaction
 from beam_runner_engine.scheduler.wakeups import request_next_tick
 from beam_runner_engine.scheduler.watermarks import set_producer_watermark
@@ -111,7 +115,7 @@ class Scheduler:
             return ()
         try:
             _apply_event(state, event)
-            apply_consequences(state)
+            apply_event_consequences(state)
         except HostCodeError as error:
             fail_job(state, str(error), JobEndingKind.SERVER, error.stage, (error.problem,))
         return take_commands(state)
@@ -169,17 +173,17 @@ class Scheduler:
             else None
         )
 
-    def report_stage(self, stage: str) -> StageReport:
+    def create_stage_report(self, stage: str) -> StageReport:
         """Returns the watermarks and the backlog of a stage.
 
         Raises:
             KeyError: If no stage has this name.
         """
-        return report_stage(self._state.stages[self._state.numbers[stage]])
+        return create_stage_report(self._state.stages[self._state.numbers[stage]])
 
-    def list_retries(self) -> tuple[RetryReport, ...]:
+    def list_retried_bundles(self) -> tuple[RetryReport, ...]:
         """Returns the open bundles with failed attempts, oldest bundle first."""
-        return list_retries(self._open_bundle_records())
+        return list_retried_bundles(self._open_bundle_records())
 
     def get_failure_detail(self, bundle: int) -> Any:
         """Returns the caller's record of the latest failure of an open bundle in user code.
@@ -189,9 +193,9 @@ class Scheduler:
         record = self._state.bundles.get(bundle)
         return None if record is None else record.failures.user_detail
 
-    def list_waits(self) -> tuple[Wait, ...]:
+    def list_wait_reasons(self) -> tuple[Wait, ...]:
         """Returns the conditions that each incomplete stage waits for, such as data or timers."""
-        return list_waits(self._state)
+        return list_wait_reasons(self._state)
 
     @property
     def state(self) -> SchedulerState:
@@ -216,7 +220,7 @@ def _check_test_stream_facts(graph: Graph) -> None:
     for stream in graph.test_streams:
         for step in stream.steps:
             if isinstance(step, AddElements):
-                why = describe_missing_facts(graph.collections[step.collection], step.data)
+                why = describe_missing_statistics(graph.collections[step.collection], step.data)
                 if why:
                     raise GraphError(f"TestStream {stream.name!r}: {why}")
 
@@ -240,14 +244,14 @@ def _apply_event(state: SchedulerState, event: Event) -> None:
             restart_attempts(state)
         case Progress():
             record_progress(state, event)
-        case GiveWay():
-            request_yield(state, event)
+        case YieldRequested():
+            request_yield_checkpoint(state, event)
         case SplitDone():
             apply_split(state, event)
         case Hold(stages):
-            hold_stages(state, stages)
+            pause_stages(state, stages)
         case Redeliver(stage, data):
-            redeliver_data(state, state.stages[state.numbers[stage]], data)
+            deliver_data_again(state, state.stages[state.numbers[stage]], data)
         case Drain():
             start_drain(state)
         case Cancel():

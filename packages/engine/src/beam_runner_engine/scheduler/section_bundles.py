@@ -9,18 +9,18 @@ from collections.abc import Iterable
 from beam_runner_model.facts import DataFacts
 from beam_runner_model.times import MAX_TIMESTAMP
 
-from beam_runner_engine.scheduler.attempts import build_inputs
+from beam_runner_engine.scheduler.attempts import build_bundle_inputs
 from beam_runner_engine.scheduler.bundles import deliver_outputs, resume_throttled_producers
 from beam_runner_engine.scheduler.commands import (
     Bundle,
     FinalizeBundles,
     OpenBundles,
-    SectionPart,
+    SectionStageInput,
 )
-from beam_runner_engine.scheduler.delivery import queue_work, remove_work
+from beam_runner_engine.scheduler.delivery import queue_pending_work, remove_pending_work
 from beam_runner_engine.scheduler.errors import HostCodeError
 from beam_runner_engine.scheduler.events import BundleDone, SectionRefused
-from beam_runner_engine.scheduler.policy import SectionFacts
+from beam_runner_engine.scheduler.policy import SectionStatistics
 from beam_runner_engine.scheduler.side_inputs import (
     create_all_side_input_views,
     create_side_input_views,
@@ -28,9 +28,9 @@ from beam_runner_engine.scheduler.side_inputs import (
 )
 from beam_runner_engine.scheduler.state import (
     BundleRecord,
-    PartRecord,
     SchedulerState,
     SectionPhase,
+    SectionStageRecord,
     SectionState,
     StageState,
     Work,
@@ -72,7 +72,7 @@ def commit_section(state: SchedulerState, event: BundleDone) -> None:
     for part in record.parts:
         stage = state.stages[part.stage]
         for work in part.work:
-            remove_work(state, stage, work)
+            remove_pending_work(state, stage, work)
         resume_throttled_producers(state, stage)
     if event.finalize:
         state.commands.append(FinalizeBundles((event.bundle,)))
@@ -85,7 +85,7 @@ def refuse_section(state: SchedulerState, event: SectionRefused) -> None:
     record = _close_section(state, event.bundle, SectionPhase.APART)
     for part in record.parts:
         for work in part.work:
-            queue_work(state, state.stages[part.stage], work)
+            queue_pending_work(state, state.stages[part.stage], work)
 
 
 def _has_complete_input(state: SchedulerState, section: SectionState) -> bool:
@@ -102,7 +102,7 @@ def _should_open_section(state: SchedulerState, section: SectionState) -> bool:
     if not ready or state.phase is Phase.DRAINING:
         return False
     stages = tuple(state.stages[number].spec.name for number in section.node.stages)
-    asked = SectionFacts(
+    asked = SectionStatistics(
         stages=stages,
         count=sum(facts.count for _, facts in ready),
         size=sum(facts.size for _, facts in ready),
@@ -153,9 +153,9 @@ def _open_section(state: SchedulerState, number: int, section: SectionState) -> 
             if begins
             else create_all_side_input_views(state, stage)
         )
-        inputs = tuple(build_inputs(work, truncate=False))
-        parts.append(SectionPart(stage.spec.name, inputs, side_inputs, stage.input))
-        records.append(PartRecord(member, work, views))
+        inputs = tuple(build_bundle_inputs(work, truncate=False))
+        parts.append(SectionStageInput(stage.spec.name, inputs, side_inputs, stage.input))
+        records.append(SectionStageRecord(member, work, views))
         stage.open += 1
         stage.running += len(work)
         stage.waiting_bytes -= sum(item.data.facts.size for item in work)

@@ -42,7 +42,7 @@ def find_sections(graph: Graph, most_exchanges: int) -> tuple[Section, ...]:
     levels: list[int] = []
     for number, stage in enumerate(graph.stages):
         level = 1 + max(
-            (levels[writer] for writer in _find_writers(graph, stage.inputs)), default=-1
+            (levels[writer] for writer in _find_writing_stages(graph, stage.inputs)), default=-1
         )
         group = _assign_group(graph, group_of, number, stage, may_join=level <= most_exchanges)
         group_of.append(group)
@@ -54,8 +54,8 @@ def find_sections(graph: Graph, most_exchanges: int) -> tuple[Section, ...]:
 def _assign_group(
     graph: Graph, group_of: list[_SectionGroup], number: int, stage: StageSpec, *, may_join: bool
 ) -> _SectionGroup:
-    before = _find_groups(graph, group_of, stage.inputs)
-    sides = _find_groups(graph, group_of, (side.collection for side in stage.side_inputs))
+    before = _find_section_groups(graph, group_of, stage.inputs)
+    sides = _find_section_groups(graph, group_of, (side.collection for side in stage.side_inputs))
     for group in sides:
         group.awaited = True
     if _can_follow_in_section(graph, stage) and not any(group in sides for group in before):
@@ -63,13 +63,13 @@ def _assign_group(
         inner = [*(name for group in before for name in group.inner), *stage.inputs]
         movable = all(group.rank == rank or not group.awaited for group in before)
         if movable and may_join:
-            return _join_groups(group_of, before, number, rank, inner)
+            return _join_section_groups(group_of, before, number, rank, inner)
     for group in before:
         group.awaited = True
     return _SectionGroup([number], 1 + max((group.rank for group in (*before, *sides)), default=-1))
 
 
-def _join_groups(
+def _join_section_groups(
     group_of: list[_SectionGroup],
     before: Iterable[_SectionGroup],
     number: int,
@@ -87,14 +87,14 @@ def _join_groups(
     return first
 
 
-def _find_groups(
+def _find_section_groups(
     graph: Graph, group_of: list[_SectionGroup], names: Iterable[str]
 ) -> list[_SectionGroup]:
     """Returns the groups of the stages that write the collections, without duplicates."""
-    return list(dict.fromkeys(group_of[writer] for writer in _find_writers(graph, names)))
+    return list(dict.fromkeys(group_of[writer] for writer in _find_writing_stages(graph, names)))
 
 
-def _find_writers(graph: Graph, names: Iterable[str]) -> Iterator[int]:
+def _find_writing_stages(graph: Graph, names: Iterable[str]) -> Iterator[int]:
     """Returns the stages that write the collections."""
     writers = (writer for name in names for writer in graph.collections[name].producers)
     return (writer for writer in writers if writer >= 0)

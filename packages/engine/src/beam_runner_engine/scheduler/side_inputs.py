@@ -2,7 +2,7 @@
 side-input data that bundles read.
 
 Each work item needs one window of each side input of its stage. The work waits in
-`SideState.waiting` for the first window that is not readable yet, and is checked again when this
+`SideInputState.waiting` for the first window that is not readable yet, and is checked again when this
 window becomes readable. A readable window stays readable, because watermarks never decrease.
 
 Side-input windows are compared after `clip_to_time_bounds`. Commands contain the original windows
@@ -23,13 +23,13 @@ from beam_runner_engine.scheduler.commands import SideInput
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.errors import HostCodeError
 from beam_runner_engine.scheduler.events import Output
-from beam_runner_engine.scheduler.pieces import add_piece_reference, drop_piece_reference
+from beam_runner_engine.scheduler.pieces import add_data_piece_reference, drop_data_piece_reference
 from beam_runner_engine.scheduler.specs import SideInputReadiness
 from beam_runner_engine.scheduler.state import (
     Need,
     SchedulerState,
-    SideState,
-    SideView,
+    SideInputState,
+    SideInputView,
     StageState,
     Work,
 )
@@ -54,11 +54,14 @@ def group_by_needed_windows(stage: StageState, windows: frozenset[Window] | None
 
 def _find_needed_windows(stage: StageState, window: Window | None) -> tuple[Need, ...]:
     return tuple(
-        (place, _map_window(stage, side, window)) for place, side in enumerate(stage.sides)
+        (place, _map_to_side_input_window(stage, side, window))
+        for place, side in enumerate(stage.sides)
     )
 
 
-def _map_window(stage: StageState, side: SideState, window: Window | None) -> Window | None:
+def _map_to_side_input_window(
+    stage: StageState, side: SideInputState, window: Window | None
+) -> Window | None:
     try:
         found = side.spec.mapping.map_window(window)
     except Exception as error:
@@ -67,7 +70,7 @@ def _map_window(stage: StageState, side: SideState, window: Window | None) -> Wi
     return found and clip_to_time_bounds(found)
 
 
-def _list_windows(data: Data) -> list[Window]:
+def _list_side_input_windows(data: Data) -> list[Window]:
     """Returns the side-input windows of some data, in a deterministic order."""
     return sorted(set(map(clip_to_time_bounds, data.facts.windows or ())), key=get_window_sort_key)
 
@@ -111,7 +114,9 @@ def add_waiting_work(stage: StageState, need: Need, shard: int | None, work: Wor
     waiting.append((shard, work))
 
 
-def pop_readable_work(side: SideState, watermark: Timestamp) -> Iterator[tuple[int | None, Work]]:
+def pop_readable_work(
+    side: SideInputState, watermark: Timestamp
+) -> Iterator[tuple[int | None, Work]]:
     """Removes and yields the work (with its shard) that can proceed at the side input's new
     watermark.
     """
@@ -122,23 +127,23 @@ def pop_readable_work(side: SideState, watermark: Timestamp) -> Iterator[tuple[i
 
 
 def add_side_input_data(
-    state: SchedulerState, stage: StageState, side: SideState, piece: int
+    state: SchedulerState, stage: StageState, side: SideInputState, piece: int
 ) -> list[tuple[int | None, Work]]:
     """Adds data to a side input, and returns the work (with its shard) that can now proceed.
 
     Data of expired windows is ignored.
     """
     free: list[tuple[int | None, Work]] = []
-    for window in _list_windows(state.pieces[piece].data):
+    for window in _list_side_input_windows(state.pieces[piece].data):
         pieces = _get_open_window(stage, side, window)
         if pieces is None:
             continue
         pieces.append(piece)
-        add_piece_reference(state, piece)
+        add_data_piece_reference(state, piece)
         view = side.views.get(window)
         if view is not None and view.updating:
             schedule_checkpoints(state, stage, view)
-        _invalidate_view(state, side, window)
+        _invalidate_side_input_view(state, side, window)
         if side.spec.readiness is SideInputReadiness.FIRST_PANE:
             free.extend(side.waiting.pop(window, ()))
             # Don't remove the window's entry from `ends`, because an entry without waiting work does no harm.
@@ -146,7 +151,11 @@ def add_side_input_data(
 
 
 def restore_side_input_window(
-    state: SchedulerState, stage: StageState, side: SideState, window: Window, added: Iterable[int]
+    state: SchedulerState,
+    stage: StageState,
+    side: SideInputState,
+    window: Window,
+    added: Iterable[int],
 ) -> None:
     """Restores the data of a side-input window from another scheduler, unless the window has
     expired.
@@ -155,13 +164,13 @@ def restore_side_input_window(
     if pieces is not None:
         for piece in added:
             pieces.append(piece)
-            add_piece_reference(state, piece)
+            add_data_piece_reference(state, piece)
 
 
-def _get_open_window(stage: StageState, side: SideState, window: Window) -> list[int] | None:
+def _get_open_window(stage: StageState, side: SideInputState, window: Window) -> list[int] | None:
     """Returns the data of a side-input window, or None if the window has expired."""
     last_needed = add_clamped(window.max_timestamp(), side.spec.retention)
-    if _is_expired(last_needed, stage.input):
+    if _is_window_expired(last_needed, stage.input):
         return None
     pieces = side.pieces.get(window)
     if pieces is None:
@@ -180,7 +189,7 @@ def drop_replaced_data(state: SchedulerState, outputs: Iterable[Output]) -> None
     for output in outputs:
         if not state.collections[output.collection].node.side_consumers:
             continue
-        known = dict.fromkeys(_list_windows(output.data))
+        known = dict.fromkeys(_list_side_input_windows(output.data))
         windows.setdefault(output.collection, {}).update(known)
     for name, replaced in windows.items():
         for number, place in state.collections[name].node.side_consumers:
@@ -189,14 +198,14 @@ def drop_replaced_data(state: SchedulerState, outputs: Iterable[Output]) -> None
                 continue
             for window in replaced:
                 for piece in side.pieces.get(window, ()):
-                    drop_piece_reference(state, piece)
+                    drop_data_piece_reference(state, piece)
                 if window in side.pieces:
                     side.pieces[window] = []
 
 
 def create_side_input_views(
     state: SchedulerState, stage: StageState, work: Iterable[Work]
-) -> tuple[tuple[SideInput, ...], list[SideView]]:
+) -> tuple[tuple[SideInput, ...], list[SideInputView]]:
     """Returns the side inputs that a bundle reads, and references to the side-input data. The
     caller must release the references when the bundle closes.
     """
@@ -207,33 +216,35 @@ def create_side_input_views(
                 needs[place, window] = None
             else:
                 needs.update(dict.fromkeys((place, known) for known in stage.sides[place].pieces))
-    return _create_needed_views(state, stage, needs)
+    return _create_needed_side_input_views(state, stage, needs)
 
 
 def create_all_side_input_views(
     state: SchedulerState, stage: StageState
-) -> tuple[tuple[SideInput, ...], list[SideView]]:
+) -> tuple[tuple[SideInput, ...], list[SideInputView]]:
     """Returns all side-input data of a stage, and references to the data, which must be released when
     the bundle closes.
     """
     places = enumerate(stage.sides)
-    return _create_needed_views(
+    return _create_needed_side_input_views(
         state, stage, ((place, window) for place, side in places for window in side.pieces)
     )
 
 
-def _create_needed_views(
+def _create_needed_side_input_views(
     state: SchedulerState, stage: StageState, needs: Iterable[Need]
-) -> tuple[tuple[SideInput, ...], list[SideView]]:
+) -> tuple[tuple[SideInput, ...], list[SideInputView]]:
     inputs: list[SideInput] = []
-    views: list[SideView] = []
+    views: list[SideInputView] = []
     for place, window in needs:
         assert window is not None
         side = stage.sides[place]
         view = side.views.get(window)
         if view is None:
             updating = side.spec.readiness is SideInputReadiness.FIRST_PANE
-            view = side.views[window] = _create_view(state, side.pieces.get(window, ()), updating)
+            view = side.views[window] = _create_side_input_view(
+                state, side.pieces.get(window, ()), updating
+            )
         view.uses += 1
         views.append(view)
         inputs.append(
@@ -252,43 +263,47 @@ def _find_original_window(data: Iterable[Data], window: Window) -> Window:
     return next((one for one in known if clip_to_time_bounds(one) == window), window)
 
 
-def release_side_input_views(state: SchedulerState, views: Iterable[SideView]) -> None:
+def release_side_input_views(state: SchedulerState, views: Iterable[SideInputView]) -> None:
     """Releases the references of a closed bundle to its side-input data."""
     for view in views:
         view.uses -= 1
-        _drop_view_if_unused(state, view)
+        _drop_unused_side_input_view(state, view)
 
 
 def drop_expired_windows(state: SchedulerState, stage: StageState) -> None:
     """Removes the side-input windows that expired at the stage's input watermark."""
     for side in stage.sides:
-        while side.expiries and _is_expired(side.expiries[0][0], stage.input):
+        while side.expiries and _is_window_expired(side.expiries[0][0], stage.input):
             window = heappop(side.expiries)[2]
             for piece in side.pieces.pop(window):
-                drop_piece_reference(state, piece)
-            _invalidate_view(state, side, window)
+                drop_data_piece_reference(state, piece)
+            _invalidate_side_input_view(state, side, window)
 
 
-def _is_expired(last_needed: Timestamp, watermark: Timestamp) -> bool:
+def _is_window_expired(last_needed: Timestamp, watermark: Timestamp) -> bool:
     return last_needed < watermark or watermark == MAX_TIMESTAMP
 
 
-def _create_view(state: SchedulerState, pieces: Iterable[int], updating: bool) -> SideView:
+def _create_side_input_view(
+    state: SchedulerState, pieces: Iterable[int], updating: bool
+) -> SideInputView:
     data = tuple(state.pieces[piece].data for piece in pieces)
-    view = SideView(tuple(pieces), data, updating=updating)
+    view = SideInputView(tuple(pieces), data, updating=updating)
     for piece in view.pieces:
-        add_piece_reference(state, piece)
+        add_data_piece_reference(state, piece)
     return view
 
 
-def _invalidate_view(state: SchedulerState, side: SideState, window: Window) -> None:
+def _invalidate_side_input_view(
+    state: SchedulerState, side: SideInputState, window: Window
+) -> None:
     view = side.views.pop(window, None)
     if view is not None:
         view.current = False
-        _drop_view_if_unused(state, view)
+        _drop_unused_side_input_view(state, view)
 
 
-def _drop_view_if_unused(state: SchedulerState, view: SideView) -> None:
+def _drop_unused_side_input_view(state: SchedulerState, view: SideInputView) -> None:
     if not view.current and not view.uses:
         for piece in view.pieces:
-            drop_piece_reference(state, piece)
+            drop_data_piece_reference(state, piece)

@@ -59,7 +59,7 @@ class WindowMapping(Protocol):
 
 
 @attrs.frozen
-class SideWindowOf:
+class DefaultWindowMapping:
     """Beam's default window mapping: the earliest side-input window that ends at or after the last
     timestamp of the main window.
 
@@ -101,7 +101,7 @@ class SideInputSpec:
 
     name: str
     collection: str
-    mapping: WindowMapping = attrs.field(factory=SideWindowOf)
+    mapping: WindowMapping = attrs.field(factory=DefaultWindowMapping)
     readiness: SideInputReadiness = SideInputReadiness.END_OF_WINDOW
     retention: Duration = 0
     replaces: bool = False
@@ -208,7 +208,7 @@ class Pauses:
     shortest: Duration
     longest: Duration
 
-    def compute_pause(self, failures: int) -> Duration:
+    def compute_retry_pause(self, failures: int) -> Duration:
         """Returns the pause (ms) after this number of failures; 0 for no failures."""
         if failures < 1 or not self.shortest:
             return 0

@@ -16,15 +16,15 @@ from beam_runner_engine.scheduler.checkpoints import (
     request_split,
 )
 from beam_runner_engine.scheduler.data import Data
-from beam_runner_engine.scheduler.delivery import create_work, remove_work
+from beam_runner_engine.scheduler.delivery import create_pending_work, remove_pending_work
 from beam_runner_engine.scheduler.errors import HostCodeError
-from beam_runner_engine.scheduler.events import GiveWay, Progress, SplitDone
-from beam_runner_engine.scheduler.holding import must_checkpoint_for_hold
-from beam_runner_engine.scheduler.pieces import drop_piece_reference
+from beam_runner_engine.scheduler.events import Progress, SplitDone, YieldRequested
+from beam_runner_engine.scheduler.holding import must_checkpoint_for_pause
+from beam_runner_engine.scheduler.pieces import drop_data_piece_reference
 from beam_runner_engine.scheduler.policy import Load, RunningBundle
 from beam_runner_engine.scheduler.residuals import (
-    get_piece,
-    map_pieces_of_bundle,
+    get_data_piece_number,
+    map_bundle_data_to_pieces,
     requeue_residuals,
 )
 from beam_runner_engine.scheduler.state import BundleRecord, SchedulerState, StageState, Work
@@ -46,7 +46,7 @@ def record_progress(state: SchedulerState, event: Progress) -> None:
     if (
         must_checkpoint_bundle(state, stage, record)
         or reads_outdated_side_input(record)
-        or must_checkpoint_for_hold(state, record)
+        or must_checkpoint_for_pause(state, record)
     ):
         request_split(state, record, 0.0)
         return
@@ -55,7 +55,7 @@ def record_progress(state: SchedulerState, event: Progress) -> None:
         request_split(state, record, fraction)
 
 
-def request_yield(state: SchedulerState, event: GiveWay) -> None:
+def request_yield_checkpoint(state: SchedulerState, event: YieldRequested) -> None:
     """Requests a checkpoint of a bundle that has restrictions, so that its slot becomes free."""
     record = state.bundles[event.bundle]
     stage = state.stages[record.stage]
@@ -63,7 +63,7 @@ def request_yield(state: SchedulerState, event: GiveWay) -> None:
         request_split(state, record, 0.0)
 
 
-def divide_work(
+def divide_pending_work(
     state: SchedulerState, stage: StageState, work: Sequence[DataFacts], most: int
 ) -> Sequence[int]:
     """Returns the policy's division of pending work into bundles.
@@ -119,7 +119,7 @@ def must_checkpoint_bundle(state: SchedulerState, stage: StageState, record: Bun
     return draining and stage.spec.splittable and not record.truncated
 
 
-def are_exempt_from_drain(work: Sequence[Work]) -> bool:
+def is_work_exempt_from_drain(work: Sequence[Work]) -> bool:
     """Returns whether a drain leaves all of the given work unchanged; False without any work."""
     return bool(work) and all(item.truncated for item in work)
 
@@ -137,13 +137,13 @@ def apply_split(state: SchedulerState, event: SplitDone) -> None:
     before = record.work
     origins = tuple(dict.fromkeys(work.piece for work in before))
     requeue_residuals(state, stage, record, event.residuals, origins)
-    own = map_pieces_of_bundle(record)
-    watermarks = _map_watermarks(before)
+    own = map_bundle_data_to_pieces(record)
+    watermarks = _map_data_to_watermarks(before)
     resumed = any(work.residual for work in before)
     primary: list[Work] = []
     for part in event.primary:
-        piece = get_piece(state, own, part.data, origins)
-        primary += create_work(
+        piece = get_data_piece_number(state, own, part.data, origins)
+        primary += create_pending_work(
             state,
             stage,
             piece,
@@ -153,17 +153,17 @@ def apply_split(state: SchedulerState, event: SplitDone) -> None:
             residual=resumed,
             truncated=record.truncated or part.whole,
         )
-        drop_piece_reference(state, piece)
+        drop_data_piece_reference(state, piece)
     for work in before:
-        remove_work(state, stage, work)
+        remove_pending_work(state, stage, work)
     stage.running += len(primary) - len(before)
     record.work = primary
-    record.truncated = record.truncated or are_exempt_from_drain(primary)
+    record.truncated = record.truncated or is_work_exempt_from_drain(primary)
     record.bundle = attrs.evolve(record.bundle, inputs=event.primary)
     mark_watermarks_stale(state, stage)
 
 
-def _map_watermarks(work: list[Work]) -> dict[Data | None, Timestamp | None]:
+def _map_data_to_watermarks(work: list[Work]) -> dict[Data | None, Timestamp | None]:
     """Returns the watermark (ms) that the watermark estimator reported for each piece of data.
 
     The key None has a safe watermark for parts of unknown origin. The safe watermark is the minimum

@@ -19,7 +19,7 @@ from beam_runner_engine.scheduler.commands import Bundle, Command, SplitBundle
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleFailed, Progress
 from beam_runner_engine.scheduler.graph import CollectionNode, Graph, Section
-from beam_runner_engine.scheduler.minima import CountedTimes, KeyedMinimum
+from beam_runner_engine.scheduler.minima import KeyedMinimum, TimeMultiset
 from beam_runner_engine.scheduler.policy import DefaultSectionPolicy, SectionPolicy, SplittingPolicy
 from beam_runner_engine.scheduler.specs import Limits, SideInputSpec, StageSpec
 from beam_runner_engine.scheduler.transitions import BundleState, Phase
@@ -91,7 +91,7 @@ class ShardState:
 
     ready: OrderedDict[int, list[Work]] = attrs.field(factory=OrderedDict)
     """Work that a bundle can take, by piece of data."""
-    blocked: CountedTimes = attrs.field(factory=CountedTimes)
+    blocked: TimeMultiset = attrs.field(factory=TimeMultiset)
     """Times of the work that waits for side inputs."""
     open: int = 0
     summary: ShardSummary = EMPTY_SUMMARY
@@ -100,7 +100,7 @@ class ShardState:
 
 
 @attrs.define(eq=False)
-class SideView:
+class SideInputView:
     """Content of a side-input window as bundles read it, until the window changes."""
 
     pieces: tuple[int, ...]
@@ -113,12 +113,12 @@ class SideView:
 
 
 @attrs.define(eq=False)
-class SideState:
+class SideInputState:
     """State of a side input of a stage: its windows, their data and the work that waits for them."""
 
     spec: SideInputSpec
     pieces: dict[Window, list[int]] = attrs.field(factory=dict)
-    views: dict[Window, SideView] = attrs.field(factory=dict)
+    views: dict[Window, SideInputView] = attrs.field(factory=dict)
     """Latest view of each window; removed when the window changes."""
     waiting: dict[Window | None, list[tuple[int | None, Work]]] = attrs.field(factory=dict)
     """Work (with its shard) that waits for a window; None means the complete side input."""
@@ -136,13 +136,13 @@ class StageState:
     spec: StageSpec
     upstream: KeyedMinimum[str]
     """Watermarks of the input collections."""
-    sides: list[SideState]
+    sides: list[SideInputState]
     seen_upstream: Timestamp = MIN_TIMESTAMP
     input: Timestamp = MIN_TIMESTAMP
     output: Timestamp = MIN_TIMESTAMP
-    times: CountedTimes = attrs.field(factory=CountedTimes)
+    times: TimeMultiset = attrs.field(factory=TimeMultiset)
     """Event times of all pending and running work, which hold back the input watermark."""
-    holds: CountedTimes = attrs.field(factory=CountedTimes)
+    holds: TimeMultiset = attrs.field(factory=TimeMultiset)
     """Holds of the output watermark, from the work and from the shards."""
     shards: dict[int | None, ShardState] = attrs.field(factory=dict)
     candidates: dict[int | None, None] = attrs.field(factory=dict)
@@ -202,14 +202,14 @@ class CollectionState:
 
 
 @attrs.define(eq=False)
-class PartRecord:
+class SectionStageRecord:
     """Work and side inputs of one stage in the open bundle of the stage's section (stages that run
     as one bundle).
     """
 
     stage: int
     work: list[Work]
-    views: list[SideView]
+    views: list[SideInputView]
 
 
 @attrs.define(eq=False)
@@ -242,7 +242,7 @@ class BundleRecord:
     bundle: Bundle
     stage: int
     work: list[Work]
-    views: list[SideView]
+    views: list[SideInputView]
     truncated: bool
     """Whether the restrictions of the latest attempt were truncated, or no drain truncates any of
     its work.
@@ -258,7 +258,7 @@ class BundleRecord:
     """Causes of the latest failures that aren't outages."""
     section: int | None = None
     """Number of the section, if the bundle belongs to a section."""
-    parts: list[PartRecord] = attrs.field(factory=list)
+    parts: list[SectionStageRecord] = attrs.field(factory=list)
     """Parts of the section's stages."""
     failures: FailureRecord = attrs.field(factory=FailureRecord)
     due: Timestamp | None = None
@@ -275,7 +275,7 @@ class BundleRecord:
 
 
 @attrs.define(eq=False)
-class ScriptState:
+class TestStreamState:
     """Progress of a TestStream: the index of its next step."""
 
     next_step: int = 0
@@ -293,7 +293,7 @@ class SchedulerState:
     """Number of each stage, by name."""
     stages: list[StageState]
     collections: dict[str, CollectionState]
-    scripts: list[ScriptState]
+    scripts: list[TestStreamState]
     scripted_clock: bool
     section_policy: SectionPolicy = attrs.field(factory=DefaultSectionPolicy)
     sections: list[SectionState] = attrs.field(factory=list)
@@ -310,7 +310,7 @@ class SchedulerState:
     clock_wakes: KeyedMinimum[ClockKey] = attrs.field(factory=KeyedMinimum)
     """Wake-up times in processing time, of shards, residuals, checkpoint requests and retries."""
     wake_told: Timestamp | None = None
-    """Time of the latest `WakeAt` command."""
+    """Time of the latest `RequestTick` command."""
     stale: list[int] = attrs.field(factory=list)
     """Heap of the stages whose watermarks must be recomputed; empty between events."""
     touched: dict[int, None] = attrs.field(factory=dict)
@@ -346,7 +346,7 @@ def create_state(
             number=number,
             spec=spec,
             upstream=_create_minimum(spec.inputs),
-            sides=[SideState(side) for side in spec.side_inputs],
+            sides=[SideInputState(side) for side in spec.side_inputs],
             section=section_of.get(number),
         )
         for number, spec in enumerate(graph.stages)
@@ -362,7 +362,7 @@ def create_state(
         numbers={stage.spec.name: stage.number for stage in stages},
         stages=stages,
         collections=collections,
-        scripts=[ScriptState() for _ in graph.test_streams],
+        scripts=[TestStreamState() for _ in graph.test_streams],
         scripted_clock=graph.scripted_clock,
         section_policy=section_policy,
         sections=[SectionState(section) for section in sections],

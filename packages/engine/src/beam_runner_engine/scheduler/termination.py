@@ -8,7 +8,7 @@ from beam_runner_model.times import MAX_TIMESTAMP
 
 from beam_runner_engine.scheduler.bundles import fail_job, open_bundles
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome, ReleaseState
-from beam_runner_engine.scheduler.reports import list_waits
+from beam_runner_engine.scheduler.reports import list_wait_reasons
 from beam_runner_engine.scheduler.section_bundles import is_held_by_section, open_or_refuse_section
 from beam_runner_engine.scheduler.state import SchedulerState, StageState
 from beam_runner_engine.scheduler.teststream import have_test_streams_ended, take_test_stream_step
@@ -16,7 +16,7 @@ from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.watermarks import propagate_watermarks
 
 
-def apply_consequences(state: SchedulerState) -> None:
+def apply_event_consequences(state: SchedulerState) -> None:
     """Applies all consequences of an event: watermarks, new bundles, TestStream steps and the end
     of the job.
 
@@ -36,7 +36,7 @@ def apply_consequences(state: SchedulerState) -> None:
         elif not take_test_stream_step(state):
             if state.clock_wakes:
                 return
-            reason = f"the job is stuck and can't make progress: {render_waits(list_waits(state))}"
+            reason = f"the job is stuck and can't make progress: {render_waits(list_wait_reasons(state))}"
             fail_job(state, reason, JobEndingKind.STUCK)
 
 

@@ -16,27 +16,31 @@ from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_engine.scheduler.bundles import replace_shard_summary
 from beam_runner_engine.scheduler.commands import Command, FailJob
 from beam_runner_engine.scheduler.delivery import (
-    create_work,
+    create_pending_work,
     get_shard_state,
-    mark_shard_as_candidate,
+    mark_shard_for_bundle_check,
+    queue_pending_work,
     queue_unblocked_work,
-    queue_work,
 )
 from beam_runner_engine.scheduler.errors import HostCodeError
 from beam_runner_engine.scheduler.events import Output
 from beam_runner_engine.scheduler.graph import ROOT, compile_graph
 from beam_runner_engine.scheduler.graph_match import (
     GraphMatch,
-    match_graph,
-    refuse_input_after_end,
+    check_no_input_after_end,
+    match_graph_with_saved_state,
 )
 from beam_runner_engine.scheduler.kept_state import (
     Identities,
-    KeptShard,
-    KeptState,
-    KeptWork,
+    SavedJobState,
+    SavedShard,
+    SavedWork,
 )
-from beam_runner_engine.scheduler.pieces import add_piece, add_piece_reference, drop_piece_reference
+from beam_runner_engine.scheduler.pieces import (
+    add_data_piece,
+    add_data_piece_reference,
+    drop_data_piece_reference,
+)
 from beam_runner_engine.scheduler.policy import (
     DefaultPolicy,
     DefaultSectionPolicy,
@@ -48,14 +52,14 @@ from beam_runner_engine.scheduler.sections import find_sections
 from beam_runner_engine.scheduler.side_inputs import add_side_input_data, restore_side_input_window
 from beam_runner_engine.scheduler.specs import GraphSpec, Limits
 from beam_runner_engine.scheduler.state import SchedulerState, StageState, create_state
-from beam_runner_engine.scheduler.termination import apply_consequences
+from beam_runner_engine.scheduler.termination import apply_event_consequences
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_engine.scheduler.wakeups import delay_work
 from beam_runner_engine.scheduler.watermarks import mark_watermarks_stale, propagate_watermarks
 
 
-def transfer_state(
-    kept: KeptState,
+def transfer_job_state(
+    kept: SavedJobState,
     graph: GraphSpec,
     identities: Identities,
     roots: Iterable[Output] = (),
@@ -94,14 +98,14 @@ def transfer_state(
         DefaultSectionPolicy(),
         find_sections(compiled, limits.section_exchanges),
     )
-    match = match_graph(kept, state, identities, dropped)
+    match = match_graph_with_saved_state(kept, state, identities, dropped)
     state.phase, state.now, state.next_bundle = Phase.RUNNING, kept.now, kept.next_bundle
     try:
         _restore_stages(state, kept, match, woken)
-        _deliver_roots(state, roots, match)
+        _deliver_root_data(state, roots, match)
         propagate_watermarks(state)
-        refuse_input_after_end(state, match)
-        apply_consequences(state)
+        check_no_input_after_end(state, match)
+        apply_event_consequences(state)
     except HostCodeError as error:
         refusal = Refusal(RefusalKind.HOST_CODE, error.stage, str(error))
         raise TransferRefused((refusal,)) from error
@@ -113,10 +117,10 @@ def transfer_state(
 
 
 def _restore_stages(
-    state: SchedulerState, kept: KeptState, match: GraphMatch, woken: frozenset[str]
+    state: SchedulerState, kept: SavedJobState, match: GraphMatch, woken: frozenset[str]
 ) -> None:
     _restore_watermarks(state, match)
-    pieces = _restore_pieces(state, kept)
+    pieces = _restore_data_pieces(state, kept)
     for stage in state.stages:
         known = match.stages.get(stage.number)
         _restore_side_inputs(state, stage, match, pieces)
@@ -127,7 +131,7 @@ def _restore_stages(
                 _restore_work(state, stage, work, pieces)
         mark_watermarks_stale(state, stage)
     for piece in pieces:
-        drop_piece_reference(state, piece)
+        drop_data_piece_reference(state, piece)
 
 
 def _restore_watermarks(state: SchedulerState, match: GraphMatch) -> None:
@@ -147,16 +151,16 @@ def _restore_watermarks(state: SchedulerState, match: GraphMatch) -> None:
             state.stages[number].upstream.set_time(name, collection.watermark)
 
 
-def _restore_pieces(state: SchedulerState, kept: KeptState) -> tuple[int, ...]:
+def _restore_data_pieces(state: SchedulerState, kept: SavedJobState) -> tuple[int, ...]:
     """Restores all data of the saved state, and returns the numbers of the data items. Each item
     has one reference, which the caller must drop.
     """
-    numbers = tuple(add_piece(state, piece.data) for piece in kept.pieces)
+    numbers = tuple(add_data_piece(state, piece.data) for piece in kept.pieces)
     for number, piece in zip(numbers, kept.pieces, strict=True):
         origins = tuple(numbers[origin] for origin in piece.origins)
         state.pieces[number].origins = origins
         for origin in origins:
-            add_piece_reference(state, origin)
+            add_data_piece_reference(state, origin)
     return numbers
 
 
@@ -172,23 +176,23 @@ def _restore_side_inputs(
 
 
 def _restore_shard(
-    state: SchedulerState, stage: StageState, shard: KeptShard, *, wake: bool
+    state: SchedulerState, stage: StageState, shard: SavedShard, *, wake: bool
 ) -> None:
     summary = shard.summary
     if wake and summary != EMPTY_SUMMARY:
         summary = attrs.evolve(summary, next_event_timer=MIN_TIMESTAMP)
     get_shard_state(stage, shard.shard).watermark = shard.watermark
     replace_shard_summary(state, stage, shard.shard, summary)
-    mark_shard_as_candidate(state, stage, shard.shard)
+    mark_shard_for_bundle_check(state, stage, shard.shard)
 
 
 def _restore_work(
-    state: SchedulerState, stage: StageState, work: KeptWork, pieces: tuple[int, ...]
+    state: SchedulerState, stage: StageState, work: SavedWork, pieces: tuple[int, ...]
 ) -> None:
     """Restores work of a stage. The stage's current side inputs decide what the work waits for."""
     piece = pieces[work.piece]
     windows = state.pieces[piece].data.facts.windows if work.windows is None else work.windows
-    for item in create_work(
+    for item in create_pending_work(
         state,
         stage,
         piece,
@@ -201,14 +205,14 @@ def _restore_work(
         if work.due is not None and work.due > state.now:
             delay_work(state, stage, item, work.due - state.now)
         else:
-            queue_work(state, stage, item)
+            queue_pending_work(state, stage, item)
 
 
-def _deliver_roots(state: SchedulerState, roots: Iterable[Output], match: GraphMatch) -> None:
+def _deliver_root_data(state: SchedulerState, roots: Iterable[Output], match: GraphMatch) -> None:
     """Delivers the data of roots to new stages and new side inputs only."""
     for root in roots:
         node = state.collections[root.collection].node
-        piece = add_piece(state, root.data)
+        piece = add_data_piece(state, root.data)
         for number, place in node.side_consumers:
             if (number, place) not in match.side_inputs:
                 stage = state.stages[number]
@@ -217,6 +221,6 @@ def _deliver_roots(state: SchedulerState, roots: Iterable[Output], match: GraphM
         for number in node.consumers:
             if number not in match.stages:
                 stage = state.stages[number]
-                for work in create_work(state, stage, piece, root.data.facts.windows):
-                    queue_work(state, stage, work)
-        drop_piece_reference(state, piece)
+                for work in create_pending_work(state, stage, piece, root.data.facts.windows):
+                    queue_pending_work(state, stage, work)
+        drop_data_piece_reference(state, piece)

@@ -17,7 +17,6 @@ from beam_runner_engine.scheduler.events import (
     BundleFailed,
     Cancel,
     Drain,
-    GiveWay,
     Hold,
     Progress,
     Redeliver,
@@ -25,6 +24,7 @@ from beam_runner_engine.scheduler.events import (
     SplitDone,
     Start,
     Tick,
+    YieldRequested,
 )
 
 
@@ -78,7 +78,7 @@ class Transition:
     to: tuple[enum.Enum, ...]
 
 
-_BUNDLE_EVENTS = (BundleDone, BundleFailed, SectionRefused, Progress, GiveWay, SplitDone)
+_BUNDLE_EVENTS = (BundleDone, BundleFailed, SectionRefused, Progress, YieldRequested, SplitDone)
 
 
 def _accept_event(*to: enum.Enum) -> Transition:
@@ -102,7 +102,7 @@ def _build_job_table() -> dict[tuple[Phase, type], Transition]:
         (running, AttemptsLost): _accept_event(running, failed),
         (running, SectionRefused): _accept_event(running, failed),
         (running, Progress): _accept_event(running, failed),
-        (running, GiveWay): _accept_event(running),
+        (running, YieldRequested): _accept_event(running),
         (running, SplitDone): _accept_event(running, failed),
         (running, Hold): _accept_event(running, done, failed),
         (running, Redeliver): _accept_event(running, failed),
@@ -115,7 +115,7 @@ def _build_job_table() -> dict[tuple[Phase, type], Transition]:
         (draining, AttemptsLost): _accept_event(draining, failed),
         (draining, SectionRefused): _accept_event(draining, failed),
         (draining, Progress): _accept_event(draining, failed),
-        (draining, GiveWay): _accept_event(draining),
+        (draining, YieldRequested): _accept_event(draining),
         (draining, SplitDone): _accept_event(draining, failed),
         (draining, Hold): _ignore_event(draining),
         (draining, Drain): _ignore_event(draining),
@@ -136,11 +136,13 @@ BUNDLE_TABLE: dict[tuple[BundleState, type], Transition] = {
     (BundleState.RUNNING, BundleFailed): _accept_event(BundleState.CLOSED),
     (BundleState.RUNNING, SectionRefused): _accept_event(BundleState.CLOSED),
     (BundleState.RUNNING, Progress): _accept_event(BundleState.RUNNING, BundleState.SPLITTING),
-    (BundleState.RUNNING, GiveWay): _accept_event(BundleState.RUNNING, BundleState.SPLITTING),
+    (BundleState.RUNNING, YieldRequested): _accept_event(
+        BundleState.RUNNING, BundleState.SPLITTING
+    ),
     (BundleState.SPLITTING, BundleDone): _accept_event(BundleState.CLOSED),
     (BundleState.SPLITTING, BundleFailed): _accept_event(BundleState.CLOSED),
     (BundleState.SPLITTING, Progress): _ignore_event(BundleState.SPLITTING),
-    (BundleState.SPLITTING, GiveWay): _ignore_event(BundleState.SPLITTING),
+    (BundleState.SPLITTING, YieldRequested): _ignore_event(BundleState.SPLITTING),
     (BundleState.SPLITTING, SplitDone): _accept_event(BundleState.RUNNING),
     **{(BundleState.CLOSED, event): _ignore_event(BundleState.CLOSED) for event in _BUNDLE_EVENTS},
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import Duration, Timestamp, get_earliest_watermark_after
 
-from beam_runner_engine.scheduler.commands import WakeAt
-from beam_runner_engine.scheduler.delivery import queue_work
+from beam_runner_engine.scheduler.commands import RequestTick
+from beam_runner_engine.scheduler.delivery import queue_pending_work
 from beam_runner_engine.scheduler.state import (
     RESIDUAL,
     SHARD,
@@ -66,7 +66,7 @@ def resume_delayed_work(state: SchedulerState, stage: StageState) -> None:
         if not work.truncated:
             del stage.delayed[number]
             state.clock_wakes.set_time((stage.number, RESIDUAL, number), None)
-            queue_work(state, stage, work)
+            queue_pending_work(state, stage, work)
 
 
 def request_next_tick(state: SchedulerState) -> None:
@@ -76,4 +76,4 @@ def request_next_tick(state: SchedulerState) -> None:
     time = state.clock_wakes.get_earliest_time()
     if time != state.wake_told:
         state.wake_told = time
-        state.commands.append(WakeAt(time))
+        state.commands.append(RequestTick(time))

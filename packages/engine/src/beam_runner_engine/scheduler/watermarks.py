@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 
 from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 
-from beam_runner_engine.scheduler.delivery import mark_shard_as_candidate, queue_unblocked_work
+from beam_runner_engine.scheduler.delivery import mark_shard_for_bundle_check, queue_unblocked_work
 from beam_runner_engine.scheduler.side_inputs import drop_expired_windows, pop_readable_work
 from beam_runner_engine.scheduler.state import CollectionState, SchedulerState, StageState
 
@@ -69,10 +69,10 @@ def _advance_stage_watermarks(state: SchedulerState, stage: StageState) -> None:
     if upstream > stage.seen_upstream:
         stage.seen_upstream = upstream
         for shard in stage.event_wakes.pop_due_keys(upstream):
-            mark_shard_as_candidate(state, stage, shard)
+            mark_shard_for_bundle_check(state, stage, shard)
         if stage.spec.whole_input and upstream == MAX_TIMESTAMP:
             for key in stage.shards:
-                mark_shard_as_candidate(state, stage, key)
+                mark_shard_for_bundle_check(state, stage, key)
     new_input = min(upstream, stage.times.get_earliest_time())
     if new_input > stage.input:
         stage.input = new_input

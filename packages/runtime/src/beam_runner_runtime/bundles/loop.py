@@ -249,7 +249,7 @@ class TaskLoop:
         if wait is None or not self._limits.should_wait_for_work(wait):
             return False
         time.sleep(wait / 1000)
-        self._driver.record_entries((), self._clock.now())
+        self._driver.record_journal_entries((), self._clock.now())
         return True
 
     def _record_reply(self, bundle: Bundle, reply: BundleReply | BundleFailure) -> None:
@@ -257,13 +257,13 @@ class TaskLoop:
             self._usual_ms, _measure_elapsed_ms(self._since)
         )
         if isinstance(reply, BundleFailure):
-            self._driver.record_entries((reply.to_event(),), self._clock.now())
+            self._driver.record_journal_entries((reply.to_event(),), self._clock.now())
             return
         if reply.quarantined and self._isolation is not None:
             room = self._isolation.room - len(reply.quarantined)
             self._isolation = attrs.evolve(self._isolation, room=room)
         self._metrics.add(reply.metrics)
-        self._driver.record_entries((attrs.evolve(reply, metrics=()),), self._clock.now())
+        self._driver.record_journal_entries((attrs.evolve(reply, metrics=()),), self._clock.now())
         if self._has_state(bundle):
             assert bundle.shard is not None
             self._stores.accept_changes(bundle.stage, bundle.shard)
@@ -294,7 +294,7 @@ class TaskLoop:
         """Processing time (ms) of the next required tick; None if no tick is required."""
         return self._scheduler.next_wake
 
-    def record_entries(self, entries: Sequence[Entry]) -> list[Command]:
+    def record_journal_entries(self, entries: Sequence[Entry]) -> list[Command]:
         """Applies journal entries to the scheduler, and retains the entries for the server's
         journal.
         """

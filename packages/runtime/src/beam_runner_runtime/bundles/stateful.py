@@ -23,10 +23,10 @@ from beam_runner_engine.keyed.ports import CellStore, WindowMerger
 from beam_runner_engine.keyed.stateful import StatefulShard
 from beam_runner_engine.keyed.stateful_records import (
     DueWork,
+    ExpiredWindow,
+    FiredTimer,
     SortedElements,
     StatefulSpec,
-    TimerFired,
-    WindowExpired,
 )
 from beam_runner_engine.keyed.timers import Timer as DueTimer
 from beam_runner_model.chunks import ElementChunk, FlushBarrier, InputChunk, StageTimer, TimerChunk
@@ -153,14 +153,14 @@ class StatefulBundle:
             # only one entry for each key.
             count = len(part.keys)
             times = part.timestamps[:count].tolist()
-            first = self._shard.admit_elements(
+            first = self._shard.accept_elements(
                 part.keys, [part.windows] * count, times, times, self._now, part.counts
             )
             return join_elements(part.values) if first.rows else None
         windows = part.expand_windows()
         values = part.values.to_pylist()
         try:
-            admitted = self._shard.admit_elements(
+            admitted = self._shard.accept_elements(
                 part.expand_keys(), windows, part.timestamps.tolist(), values, self._now
             )
         except ValueError as error:
@@ -193,11 +193,11 @@ class StatefulBundle:
         timers: list[StageTimer] = []
         for one in due:
             match one:
-                case TimerFired(timer):
+                case FiredTimer(timer):
                     timers.append(self._convert_timer(timer))
                 case SortedElements(_, window, _, values):
                     yield self._rewindow_elements(values, None, [window] * len(values))
-                case WindowExpired() as expired:
+                case ExpiredWindow() as expired:
                     timers.append(self._make_expiration_timer(expired))
         if timers:
             yield TimerChunk(tuple(timers))
@@ -214,7 +214,7 @@ class StatefulBundle:
             pane=encode_pane(timer.pane),
         )
 
-    def _make_expiration_timer(self, expired: WindowExpired) -> StageTimer:
+    def _make_expiration_timer(self, expired: ExpiredWindow) -> StageTimer:
         return StageTimer(
             transform_id=self._plan.transform_id,
             family=self._plan.expiration_family,

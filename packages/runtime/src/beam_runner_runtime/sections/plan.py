@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 import attrs
-from beam_runner_engine.scheduler.commands import Bundle, Input, SectionPart
+from beam_runner_engine.scheduler.commands import Bundle, Input, SectionStageInput
 from beam_runner_model.buffers import BufferKind
 from beam_runner_planner.plan import JobPlan, StagePlan
 
@@ -30,7 +30,7 @@ class SectionStage:
     """
 
     plan: StagePlan
-    part: SectionPart
+    part: SectionStageInput
     place: int
     level: int
     inner: bool
@@ -53,7 +53,9 @@ class SectionPlan:
     readers: Mapping[str, SectionStage]
 
     @classmethod
-    def from_parts(cls, plan: JobPlan, parts: Sequence[SectionPart], shards: int) -> SectionPlan:
+    def from_parts(
+        cls, plan: JobPlan, parts: Sequence[SectionStageInput], shards: int
+    ) -> SectionPlan:
         """Creates the plan of a section. In `parts`, each stage must come after the stages whose
         output it reads.
         """
@@ -126,7 +128,7 @@ def _list_shards(stage: SectionStage) -> set[int]:
     return {one.data.facts.shard or 0 for one in stage.part.inputs}
 
 
-def explain_refusal(plan: JobPlan, parts: Iterable[SectionPart]) -> str:
+def explain_refusal(plan: JobPlan, parts: Iterable[SectionStageInput]) -> str:
     """Returns the reason why stages can't run as a section (one Spark job); empty if the stages
     can.
     """

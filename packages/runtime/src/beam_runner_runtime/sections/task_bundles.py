@@ -148,7 +148,7 @@ class TaskBundleRunner:
             reply.done, bundle=opened.number, attempt=opened.attempt, outputs=(), finalize=False
         )
         now = self._host.clock.now()
-        self._driver.record_entries((done,), now)
+        self._driver.record_journal_entries((done,), now)
         wait = self._driver.compute_wake_delay(now)
         if wait is not None and wait > _MOST_DELAY and not self._driver.has_ended:
             self._refuse_section(
@@ -204,7 +204,7 @@ class TaskBundleRunner:
             time.sleep(min(left, _LOOK_SECONDS))
             if not self._is_wanted():
                 raise ConsumerGoneError
-        self._driver.record_entries((), now + wait)
+        self._driver.record_journal_entries((), now + wait)
 
     # Methods of the engine's protocol `Host`. The engine's driver calls them to execute commands.
 
@@ -213,7 +213,7 @@ class TaskBundleRunner:
         """Processing time (ms) of the next required tick; None if no tick is required."""
         return self._scheduler.next_wake
 
-    def record_entries(self, entries: Sequence[Event]) -> list[Command]:
+    def record_journal_entries(self, entries: Sequence[Event]) -> list[Command]:
         """Applies entries to the task's own scheduler. The reply of the section contains the
         results that the server commits.
         """

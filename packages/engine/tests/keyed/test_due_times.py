@@ -1,4 +1,4 @@
-"""Tests that an agenda (queue of due times) is a sorted set within and across bundles, and reads
+"""Tests that an queue of due times is a sorted set within and across bundles, and reads
 only the first entries.
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_engine.keyed.agenda import Agenda
+from beam_runner_engine.keyed.due_times import DueTimeQueue
 from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 from beam_runner_engine.testing.stores import MemoryCellStore
 
@@ -31,7 +31,7 @@ OPERATIONS = st.lists(
 def test_queue_of_due_times_behaves_like_a_sorted_set(operations: list[tuple[Any, ...]]) -> None:
     store = MemoryCellStore()
     cells = UncommittedCells(store)
-    agenda = Agenda(cells, "~a")
+    agenda = DueTimeQueue(cells, "~a")
     model: set[tuple[int, tuple[bytes, ...]]] = set()
     for operation in operations:
         match operation:
@@ -57,22 +57,22 @@ def test_queue_of_due_times_behaves_like_a_sorted_set(operations: list[tuple[Any
                 agenda.restore_hidden_entries()
             case _:
                 agenda.save_changes()
-                store.commit_deltas(cells.list_deltas())
+                store.commit_deltas(cells.list_cell_deltas())
                 cells = UncommittedCells(store)
-                agenda = Agenda(cells, "~a")
+                agenda = DueTimeQueue(cells, "~a")
         assert agenda.get_earliest_entry() == min(model, default=None)
 
 
 def test_queue_of_due_times_reads_only_its_first_entries() -> None:
     store = MemoryCellStore()
     cells = UncommittedCells(store)
-    agenda = Agenda(cells, "~a")
+    agenda = DueTimeQueue(cells, "~a")
     for time in range(1000):
         agenda.add_entry(time, (b"%d" % time,))
     agenda.save_changes()
-    store.commit_deltas(cells.list_deltas())
+    store.commit_deltas(cells.list_cell_deltas())
     store.reads = 0
-    agenda = Agenda(UncommittedCells(store), "~a")
+    agenda = DueTimeQueue(UncommittedCells(store), "~a")
     assert [agenda.pop_due_entry(4) for _ in range(6)] == [(t, (b"%d" % t,)) for t in range(5)] + [
         None
     ]
@@ -81,9 +81,9 @@ def test_queue_of_due_times_reads_only_its_first_entries() -> None:
 
 def test_due_time_added_and_removed_in_one_bundle_is_not_stored() -> None:
     cells = UncommittedCells(MemoryCellStore())
-    agenda = Agenda(cells, "~a")
+    agenda = DueTimeQueue(cells, "~a")
     agenda.reschedule_entry(None, 5, (b"x",))
     agenda.reschedule_entry(5, 6, (b"x",))
     agenda.reschedule_entry(6, None, (b"x",))
     agenda.save_changes()
-    assert cells.list_deltas() == {}
+    assert cells.list_cell_deltas() == {}

@@ -1,4 +1,4 @@
-"""Agenda of a key shard: a queue of all due times of the shard's windows and timers, earliest first.
+"""DueTimeQueue of a key shard: a queue of all due times of the shard's windows and timers, earliest first.
 
 An agenda is stored in one cell of the shard, ordered by time. A bundle reads only the entries that
 are due. Entries that a bundle both adds and removes are never stored.
@@ -14,7 +14,7 @@ from beam_runner_model.times import Timestamp
 from beam_runner_model.window_coders import decode_instant, encode_instant
 
 from beam_runner_engine.keyed.cells import CellId
-from beam_runner_engine.keyed.references import pack_reference, unpack_reference
+from beam_runner_engine.keyed.references import pack_byte_strings, unpack_byte_strings
 from beam_runner_engine.keyed.uncommitted_cells import UncommittedCells
 
 EVENTS, PROCESSING, EXPIRIES = "~event agenda", "~processing agenda", "~expiry agenda"
@@ -24,7 +24,7 @@ Reference: TypeAlias = tuple[bytes, ...]
 Entry: TypeAlias = tuple[Timestamp, Reference]
 
 
-class Agenda:
+class DueTimeQueue:
     """Queue of due times of a key shard. Each entry has a time (ms) and a reference to a window or
     timer; entries are sorted by time and then by reference.
     """
@@ -96,7 +96,7 @@ class Agenda:
                 self.add_entry(new, reference)
 
     def get_earliest_entry(self) -> Entry | None:
-        """Returns the earliest entry of the agenda (queue of due times), or None if the agenda is
+        """Returns the earliest entry of the queue of due times, or None if the agenda is
         empty.
         """
         while self._heap and self._heap[0] not in self._new and self._heap[0] not in self._read:
@@ -110,7 +110,7 @@ class Agenda:
     def scan_entries(self) -> Iterator[Entry]:
         """Yields all stored entries, in order. Call this method before any change."""
         for subkey, _ in self._cells.scan_subkeys(self._cell):
-            yield decode_instant(subkey), unpack_reference(subkey, 8)
+            yield decode_instant(subkey), unpack_byte_strings(subkey, 8)
 
     def pop_due_entry(self, until: Timestamp) -> Entry | None:
         """Removes and returns the earliest entry if its time is at most `until` (ms), otherwise
@@ -127,10 +127,12 @@ class Agenda:
         after this call.
         """
         for time, reference in sorted(self._gone):
-            self._cells.remove_subkey(self._cell, encode_instant(time) + pack_reference(reference))
+            self._cells.remove_subkey(
+                self._cell, encode_instant(time) + pack_byte_strings(reference)
+            )
         for time, reference in sorted(self._new):
             self._cells.replace_values(
-                self._cell, (), encode_instant(time) + pack_reference(reference)
+                self._cell, (), encode_instant(time) + pack_byte_strings(reference)
             )
 
     def _peek_stored_entry(self) -> Entry | None:
@@ -146,7 +148,7 @@ class Agenda:
         if subkey is None:
             self._next_stored = None
         else:
-            self._next_stored = (decode_instant(subkey[0]), unpack_reference(subkey[0], 8))
+            self._next_stored = (decode_instant(subkey[0]), unpack_byte_strings(subkey[0], 8))
 
     def _restart_scan(self) -> None:
         self._stored = self._cells.scan_subkeys(self._cell)
