@@ -24,6 +24,7 @@ from tools.nox_support import (
     require_maven,
     run_on_machines,
     run_pytest,
+    run_python,
 )
 from tools.version_tables import OUTCOMES, PAGE, make_client_rows, replace_row
 
@@ -58,8 +59,11 @@ def clusters_part(session: nox.Session) -> None:
 
 @nox.session(requires=list_sessions_to_run_first("environment"), venv_backend="none")
 def updates_part(session: nox.Session) -> None:
-    """Updates a running stream, and kills the server at two steps of an update."""
+    """Updates a running stream, kills the server at two steps of an update, and cuts two random streams by updates."""
     run_pytest(session, "tests/updates", *SIDE_BY_SIDE, "-m", "not slow", *session.posargs)
+    if not session.posargs:
+        few = ("--seed=41", "--streams=2", "--batch=3")
+        run_python(session, "tests/updates/random_updates.py", *few)
 
 
 @nox.session(requires=["wheels"], default=False)

@@ -296,6 +296,12 @@ def updates(session: nox.Session) -> None:
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)
+def random_updates(session: nox.Session) -> None:
+    """Cuts random streams by random updates, and compares the outputs with a model. ``-- --minutes N --seed S --kills`` for more."""
+    run_python(session, "tests/updates/random_updates.py", *session.posargs)
+
+
+@nox.session(requires=["environment"], venv_backend="none", default=False)
 def kills_on_a_cluster(session: nox.Session) -> None:
     """Kills random processes, also executors, on a local cluster of two executors. ``-- --rounds N --seed S`` for more."""
     tests = (KILLS_ON_A_CLUSTER, "tests/kills/test_kills_of_sections.py")

@@ -40,8 +40,25 @@ _PLAIN = (
 _WITH_PANES = ("group", "combine", "globally", "distinct", "join", "panes")
 
 
+class Edits:
+    """Changes of pipelines while they are built. This class changes nothing."""
+
+    def rename(self, label: str) -> str:
+        """Returns the first part of the names of an operation's transforms."""
+        return label
+
+    def extend(self, label: str, stream: Stream) -> Stream:
+        """Returns what the readers of an operation read; `label` is the original name."""
+        return stream
+
+
 def build(
-    root: Any, specs: Mapping[str, Spec], folder: str, as_batch: bool, all_of_it: bool = True
+    root: Any,
+    specs: Mapping[str, Spec],
+    folder: str,
+    as_batch: bool,
+    all_of_it: bool = True,
+    edits: Edits = Edits(),
 ) -> None:
     """Adds pipelines to ``root``.
 
@@ -50,22 +67,30 @@ def build(
         folder: folder of the outputs.
         as_batch: whether sources are bounded.
         all_of_it: whether operations are added that FnApiRunner can't judge.
+        edits: changes of the pipelines that don't change their outputs.
     """
     taps = []
     for name, spec in specs.items():
-        taps += _build(root, spec, name, folder, as_batch, all_of_it)
+        left_out = set() if all_of_it else _not_for_the_oracle(spec)
+        taps += _build(root, spec, name, folder, as_batch, left_out, edits)
     write_all(taps, folder)
 
 
 def _build(
-    root: Any, spec: Spec, name: str, folder: str, as_batch: bool, all_of_it: bool
+    root: Any,
+    spec: Spec,
+    name: str,
+    folder: str,
+    as_batch: bool,
+    left_out: set[int],
+    edits: Edits,
 ) -> Iterator[Any]:
     streams: dict[int, Stream] = {}
-    left_out = set() if all_of_it else _not_for_the_oracle(spec)
     for number, step in enumerate(spec.steps):
         if number in left_out:
             continue
-        label = f"{name}/{number} {step.op}"
+        original = f"{name}/{number} {step.op}"
+        label = edits.rename(original)
         if step.op in _SOURCES:
             made = _ALL[step.op](root, label, as_batch, **step.args)
         else:
@@ -75,7 +100,7 @@ def _build(
                 streams[number] = _the_ended(inputs)
                 continue
             made = _ALL[step.op](*inputs, **step.args)
-        streams[number] = made
+        streams[number] = edits.extend(original, made)
         if number in tapped(spec):
             tap = Tap(f"{name}/{number}", folder, _shown(step.op, made.ended))
             yield add_tap(made.pc, label, tap)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import apache_beam as beam
@@ -21,11 +22,14 @@ Action: TypeAlias = tuple[Any, ...]
 - ``("sleep", milliseconds)``: waits in the call.
 - ``("defer", milliseconds)``: returns from the call, to be resumed after this delay.
 - ``("checkpoint",)``: the same without a delay.
+- ``("wait", path)``: waits until a file exists, with checkpoints.
 """
 Partition: TypeAlias = tuple[int, tuple[Action, ...]]
 """The slack of the watermark in milliseconds, and the actions of one restriction."""
 RETURNS = ("element", "late")
 """Kinds of actions that return an element."""
+_LOOK_SECONDS = 0.05
+"""Pause between two looks at a file."""
 
 
 def elements(partition: Partition) -> list[Action]:
@@ -37,7 +41,7 @@ def watermarks(partition: Partition) -> list[int | None]:
     """Returns the watermark (ms) that holds before each action; None at the end of time.
 
     The watermark is the least timestamp of all later elements that it waits for, minus the slack.
-    If only late elements follow, it is beyond all timestamps of the partition.
+    If only late elements and waits follow, it is beyond all timestamps of the partition.
     """
     slack, actions = partition
     last = max((action[3] for action in elements(partition)), default=0)
@@ -46,7 +50,7 @@ def watermarks(partition: Partition) -> list[int | None]:
     for action in reversed(actions):
         if action[0] == "element":
             least = action[3] if least is None else min(least, action[3])
-        elif action[0] == "late" and least is None:
+        elif action[0] in ("late", "wait") and least is None:
             least = last + 1
         found.append(None if least is None else least - slack)
     return found[::-1]
@@ -104,6 +108,9 @@ class Play(beam.DoFn):
         _, actions = element
         marks = [*watermarks(element), None]
         position = tracker.current_restriction().start
+        if position < len(actions) and _is_waiting(actions[position]):
+            tracker.defer_remainder(Duration.of(_LOOK_SECONDS))
+            return
         while tracker.try_claim(position):
             action = actions[position]
             position += 1
@@ -119,9 +126,15 @@ class Play(beam.DoFn):
                     delay = 0
             mark = marks[position]
             estimator.set_watermark(MAX_TIMESTAMP if mark is None else _timestamp(mark))
+            if position < len(actions) and _is_waiting(actions[position]):
+                delay = delay or int(1000 * _LOOK_SECONDS)
             if delay is not None and position < len(actions):
                 tracker.defer_remainder(Duration.of(delay / 1000))
                 return
+
+
+def _is_waiting(action: Action) -> bool:
+    return action[0] == "wait" and not Path(action[1]).exists()
 
 
 def _timestamp(milliseconds: int) -> Timestamp:

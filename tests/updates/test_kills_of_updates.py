@@ -15,23 +15,12 @@ from crash_points import Points, with_points
 from edited import Edit
 from jobs import Pipelines
 from lives import Lives
+from update_points import POINTS
 from update_servers import roll_back
 from updated import RUNNING_SECONDS, UpdatedStream, find_latest_job, wait_for_state
 from waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
-POINTS = (
-    "before update",
-    "after update",
-    "after hold",
-    "before decision",
-    "after decision",
-    "before succession",
-    "after succession",
-    "before answer",
-    "after answer",
-)
-"""Points of an update, in order."""
 SECONDS_PER_KILL = 8
 """Duration of the stream for each kill, so that numbers are due during most updates."""
 
