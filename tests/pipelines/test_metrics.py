@@ -66,7 +66,7 @@ def test_metrics_of_every_kind_have_exact_values(everywhere: Pipelines) -> None:
         assert not any("progress" in info.type for info in infos)
 
 
-def test_ended_job_has_distribution_of_bundle_durations(everywhere: Pipelines) -> None:
+def test_ended_job_has_costs_and_durations_of_its_bundles(everywhere: Pipelines) -> None:
     pipeline = everywhere.new()
     (
         pipeline
@@ -90,6 +90,9 @@ def test_ended_job_has_distribution_of_bundle_durations(everywhere: Pipelines) -
         # The distribution contains whole milliseconds.
         assert 0 <= took.min * 1000 - msecs.min + 0.01 < 1.1
         assert 0 <= took.max * 1000 - msecs.max + 0.01 < 1.1
+        # Only embedded user code runs in the thread that is measured.
+        is_measured = (stage.cpu_seconds is not None, stage.peak_memory_bytes is not None)
+        assert is_measured == (everywhere.environment == "embedded",) * 2
 
 
 class CountSetUps(beam.DoFn):

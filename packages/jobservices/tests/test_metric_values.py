@@ -4,11 +4,7 @@ from typing import Any
 
 import pytest
 from apache_beam import coders
-from beam_runner_model.duration_histogram import (
-    DURATION_HISTOGRAM_TYPE,
-    DurationSummary,
-    encode_duration,
-)
+from beam_runner_model.bundle_costs import BUNDLE_COSTS_TYPE, BundleCosts, encode_bundle_costs
 from beam_runner_model.jobs import MetricCell
 from beam_runner_urns import metrics as urns
 from hypothesis import given
@@ -61,7 +57,7 @@ def test_string_set_metrics_are_decoded(texts: set[str]) -> None:
 
 @given(
     st.sampled_from(
-        [DURATION_HISTOGRAM_TYPE, *sorted(v for k, v in vars(urns).items() if k.endswith("_TYPE"))]
+        [BUNDLE_COSTS_TYPE, *sorted(v for k, v in vars(urns).items() if k.endswith("_TYPE"))]
     ),
     st.binary(),
 )
@@ -76,8 +72,7 @@ def test_metric_payload_with_unterminated_varint_decodes_to_none(payload: bytes)
     assert value(urns.SUM_INT64_TYPE, payload) is None
 
 
-def test_duration_histogram_is_decoded_to_summary() -> None:
-    assert value(DURATION_HISTOGRAM_TYPE, encode_duration(2.0)) == DurationSummary(
-        1, 2.0, 2.0, 2.0, 2.0
-    )
-    assert value(DURATION_HISTOGRAM_TYPE, b"\xff" * 24) is None
+def test_costs_of_bundles_are_decoded() -> None:
+    payload = encode_bundle_costs(2.0, 1.5, 4096, is_finished=False)
+    assert value(BUNDLE_COSTS_TYPE, payload) == BundleCosts(2.0, 1.5, 4096)
+    assert value(BUNDLE_COSTS_TYPE, b"\xff" * 48) is None

@@ -8,12 +8,12 @@ import pytest
 from apache_beam.coders import FloatCoder, IterableCoder, StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.metrics.cells import BoundedTrieData, HistogramData
 from apache_beam.utils.histogram import Histogram, LinearBucket
-from beam_runner_model.bundles import MonitoringInfo
-from beam_runner_model.duration_histogram import (
-    DURATION_HISTOGRAM_TYPE,
-    encode_duration,
-    summarize_durations,
+from beam_runner_model.bundle_costs import (
+    BUNDLE_COSTS_TYPE,
+    decode_bundle_costs,
+    encode_bundle_costs,
 )
+from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_urns import metrics as metric_urns
 from hypothesis import given
 from hypothesis import strategies as st
@@ -185,7 +185,8 @@ def test_distribution_merged_from_parts_equals_distribution_of_all(parts: list[l
     assert added == described(everything)
 
 
-def test_duration_histograms_are_added() -> None:
-    payloads = [encode_duration(seconds) for seconds in (0.2, 0.1, 0.3)]
-    found = summarize_durations(total(DURATION_HISTOGRAM_TYPE, *payloads))
-    assert (found.count, found.min, found.max) == (3, 0.1, 0.3)
+def test_bundle_costs_are_added() -> None:
+    payloads = [encode_bundle_costs(seconds, 0.5) for seconds in (0.25, 0.125, 0.5)]
+    found = decode_bundle_costs(total(BUNDLE_COSTS_TYPE, *payloads))
+    assert found.slot_seconds == 0.875
+    assert found.durations is not None and found.durations.count == 3

@@ -6,11 +6,7 @@ import struct
 from collections.abc import Callable, Mapping
 
 import attrs
-from beam_runner_model.duration_histogram import (
-    DURATION_HISTOGRAM_TYPE,
-    DurationSummary,
-    summarize_durations,
-)
+from beam_runner_model.bundle_costs import BUNDLE_COSTS_TYPE, BundleCosts, decode_bundle_costs
 from beam_runner_model.jobs import MetricCell
 from beam_runner_model.varints import decode_varint
 from beam_runner_urns import metrics as urns
@@ -40,7 +36,7 @@ class LatestValue:
 
 
 MetricValue = (
-    int | float | Distribution | DurationSummary | LatestValue | tuple[float, ...] | frozenset[str]
+    int | float | Distribution | BundleCosts | LatestValue | tuple[float, ...] | frozenset[str]
 )
 
 
@@ -128,7 +124,7 @@ _READERS: Mapping[str, Callable[[PayloadReader], MetricValue]] = {
     urns.BOTTOM_N_INT64_TYPE: _read_integers,
     urns.BOTTOM_N_DOUBLE_TYPE: _read_doubles,
     urns.PROGRESS_TYPE: _read_doubles,
-    DURATION_HISTOGRAM_TYPE: lambda data: summarize_durations(data.read_rest()),
+    BUNDLE_COSTS_TYPE: lambda data: decode_bundle_costs(data.read_rest()),
     urns.SET_STRING_TYPE: lambda data: frozenset(
         data.read_bytes().decode() for _ in range(data.read_count())
     ),

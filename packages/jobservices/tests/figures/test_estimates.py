@@ -220,3 +220,17 @@ def test_progress_of_server_without_stages_is_only_a_rate() -> None:
     found = ProgressFigures(elements=9, elements_per_second=1_234.4)
     assert describe_progress(found, JobState.RUNNING) == ("1,234/s in all steps",)
     assert describe_estimate(found, JobState.RUNNING) == ""
+
+
+def test_progress_contains_cores_that_bundles_used(
+    clock: Clock, estimates: ProgressEstimates
+) -> None:
+    for now, cpu_seconds in ((0.0, 10.0), (5.0, 19.5)):
+        clock.now = now
+        one = attrs.evolve(stage("a", opened=1), slot_seconds=20.0, cpu_seconds=cpu_seconds)
+        figures = JobFigures(stages=(one,))
+        estimates.record_sample(figures, BATCH)
+    found = estimates.estimate_progress(figures, BATCH)
+    assert found.cores == pytest.approx(1.9)
+    assert describe_progress(found, JobState.RUNNING)[-1] == "1.9 cores"
+    assert describe_progress(found, JobState.DRAINING)[-1] == "1.9 cores"

@@ -41,6 +41,20 @@ def test_durations_are_formatted_with_units(seconds: float | None, shown: str) -
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
+        (0.04, "0.0 core-seconds"),
+        (42.4, "42 core-seconds"),
+        (4_500, "1.25 core-hours"),
+        (90_000, "25.0 core-hours"),
+        (7_200_000, "2,000 core-hours"),
+    ],
+)
+def test_core_times_are_formatted_with_units(seconds: float, shown: str) -> None:
+    assert texts.format_core_time(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
         (None, "–"),
         (0, "0 s"),
         (0.00008, "80 µs"),

@@ -17,7 +17,6 @@ from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.bundles import BundleProgress, BundleSplit, MonitoringInfo, ResidualElement
-from beam_runner_model.duration_histogram import summarize_durations
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_model.times import MAX_TIMESTAMP
 from beam_runner_planner.plan import JobPlan
@@ -145,12 +144,11 @@ def test_bundle_metrics_omit_elements_counted_by_producing_stage(tmp_path: Path)
     running = LocalBundle(
         work_of(plan, "last"), order, harness, ShardStores(tmp_path), FolderData(tmp_path)
     )
-    counted, took, durations = answer(running).metrics
+    counted, took, costs = answer(running).metrics
     assert counted == ours
     labels = (("STAGE", "last"),)
     assert (took.urn, took.labels) == ("beam_spark:stage:bundle_msecs:v1", labels)
-    assert (durations.urn, durations.labels) == ("beam_spark:stage:bundle_durations:v1", labels)
-    assert summarize_durations(durations.payload).count == 1
+    assert (costs.urn, costs.labels) == ("beam_spark:stage:bundle_costs:v1", labels)
 
 
 # Failures.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from functools import reduce
 
-from beam_runner_model.duration_histogram import (
-    DURATION_HISTOGRAM_TYPE,
-    add_duration_histograms,
-    encode_duration,
+from beam_runner_model.bundle_costs import (
+    BUNDLE_COSTS_TYPE,
+    add_bundle_costs,
+    encode_bundle_costs,
 )
 from beam_runner_model.jobs import JobMetrics, JobState, MetricCell
 from starlette.testclient import TestClient
@@ -62,13 +62,16 @@ def test_stages_page_has_unique_ids_for_stages_of_one_step(server: Server, web: 
     assert len(ids) == len(set(ids))
 
 
+def costs_of(key: str, *payloads: bytes) -> MetricCell:
+    labels = {"STAGE": key, "PTRANSFORM": "Count"}
+    payload = reduce(add_bundle_costs, payloads)
+    return MetricCell("beam_spark:stage:bundle_costs:v1", BUNDLE_COSTS_TYPE, payload, labels)
+
+
 def test_ended_job_keeps_distribution_of_bundle_durations(server: Server, web: TestClient) -> None:
     job = server.submit()
-    usual = [encode_duration(0.05)] * 90 + [encode_duration(2.0)] * 9
-    durations = reduce(add_duration_histograms, [*usual, encode_duration(75.0)])
-    labels = {"STAGE": "s", "PTRANSFORM": "Count"}
-    urn = "beam_spark:stage:bundle_durations:v1"
-    job.given = JobMetrics((MetricCell(urn, DURATION_HISTOGRAM_TYPE, durations, labels),))
+    bundles = [0.05] * 90 + [2.0] * 9 + [75.0]
+    job.given = JobMetrics((costs_of("s", *map(encode_bundle_costs, bundles)),))
     job.reporter.state(JobState.DONE)
     (found,) = web.get(f"/api/v1/jobs/{job.id}/stages").json()["stages"]
     told = found["bundle_durations"]
@@ -77,3 +80,27 @@ def test_ended_job_keeps_distribution_of_bundle_durations(server: Server, web: T
     page = web.get(f"/jobs/{job.id}/stages").text
     assert "<span>Duration of a bundle: median</span>" in page
     assert "95 % up to 2.0 s, longest 1 min 15 s</small>" in page
+
+
+def test_pages_show_costs_of_job_and_its_stages(server: Server, web: TestClient) -> None:
+    job = server.submit()
+    costs = encode_bundle_costs(4_000.0, 3_000.0, 320_000_000)
+    job.given = JobMetrics((costs_of("s", costs), costs_of("t", encode_bundle_costs(500.0))))
+    metrics = web.get("/metrics").text
+    assert f'beam_stage_cpu_seconds_total{{job_id="{job.id}",stage="s"}} 3000.0' in metrics
+    assert f'beam_stage_slot_seconds_total{{job_id="{job.id}",stage="t"}} 500.0' in metrics
+    assert f'beam_stage_peak_memory_bytes{{job_id="{job.id}",stage="s"}} 320000000' in metrics
+    assert f'beam_stage_cpu_seconds_total{{job_id="{job.id}",stage="t"}}' not in metrics
+    job.reporter.state(JobState.DONE)
+    assert web.get(f"/api/v1/jobs/{job.id}").json()["costs"] == {
+        "slot_seconds": 4_500.0,
+        "cpu_seconds": 3_000.0,
+        "peak_memory_bytes": 320_000_000,
+        "unmeasured_stages": 1,
+    }
+    page = web.get(f"/jobs/{job.id}").text
+    assert (
+        "cost <b>1.25 core-hours</b> · CPU time 50 min without 1 stage in SDK harnesses"
+        " · peak memory 320 MB" in page
+    )
+    assert "CPU time 50 min</small>" in web.get(f"/jobs/{job.id}/stages").text

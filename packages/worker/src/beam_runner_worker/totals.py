@@ -9,11 +9,8 @@ from itertools import zip_longest
 
 from apache_beam.coders import FloatCoder, IterableCoder, StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.metrics.cells import BoundedTrieData
+from beam_runner_model.bundle_costs import BUNDLE_COSTS_TYPE, add_bundle_costs
 from beam_runner_model.bundles import MonitoringInfo
-from beam_runner_model.duration_histogram import (
-    DURATION_HISTOGRAM_TYPE,
-    add_duration_histograms,
-)
 from beam_runner_urns import metrics as metric_urns
 
 from beam_runner_worker._protos import metrics_pb2
@@ -184,5 +181,5 @@ _ADDERS: dict[str, Callable[[bytes, bytes], bytes]] = {
     metric_urns.BOUNDED_TRIE_TYPE: _add_tries,
     metric_urns.HISTOGRAM_TYPE: _add_histograms,
     SAMPLED_ELEMENTS: merge_samples,
-    DURATION_HISTOGRAM_TYPE: add_duration_histograms,
+    BUNDLE_COSTS_TYPE: add_bundle_costs,
 }

@@ -22,7 +22,7 @@ failures.
 | ``beam_spark:stage:began:v1`` | ms | wall-clock time of the stage's first activity |
 | ``beam_spark:stage:last_at_work:v1`` | ms | wall-clock time of the stage's latest activity |
 | ``beam_spark:stage:bundle_msecs:v1`` | ms | duration of each committed bundle; reported by bundles |
-| ``beam_spark:stage:bundle_durations:v1`` | µs | histogram of these durations; reported by bundles |
+| ``beam_spark:stage:bundle_costs:v1`` | µs | slot time, CPU time, peak memory, and histogram of durations; reported by bundles |
 
 The metrics from ``transforms`` on stay available after the end of the job. Each metric has the
 label ``STAGE``. The label ``PTRANSFORM`` contains the stage's name, so that Beam's clients can find

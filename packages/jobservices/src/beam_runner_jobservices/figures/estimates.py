@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import attrs
 from beam_runner_model.observation import Execution, ObservedBundle
 
+from beam_runner_jobservices.figures.costs import compute_cpu_seconds
 from beam_runner_jobservices.figures.step_metrics import JobFigures, StageFigures, StepFigures
 from beam_runner_jobservices.figures.step_tree import StepTree
 from beam_runner_jobservices.figures.texts import is_max_timestamp, is_min_timestamp
@@ -60,6 +61,8 @@ class ProgressFigures:
         waiting_bytes: the size of these elements.
         lag_seconds: the time by which a stream's latest stage is behind in event time.
         lag_trend: the change of this lag.
+        cores: the mean number of cores that bundles used in the last 10 s; None if a stage's CPU time
+            is unknown.
     """
 
     stages: int = 0
@@ -77,6 +80,7 @@ class ProgressFigures:
     waiting_bytes: int | None = None
     lag_seconds: float | None = None
     lag_trend: LagTrend | None = None
+    cores: float | None = None
 
 
 @attrs.frozen
@@ -89,6 +93,7 @@ class _ProgressSample:
     arrived: int | None
     emitted: int | None
     lag: float | None
+    cpu_seconds: float | None
 
 
 class ProgressEstimates:
@@ -122,6 +127,7 @@ class ProgressEstimates:
                 # A step without elements has no count.
                 emitted if arrived is None else emitted or 0,
                 compute_lag(figures.stages, self._wall_clock()),
+                compute_cpu_seconds(figures.stages),
             )
         )
         while now - self._samples[0].time > _LONG_WINDOW_SECONDS and len(self._samples) > 2:
@@ -171,6 +177,7 @@ class ProgressEstimates:
             waiting_bytes=_sum_counts(one.waiting_bytes for one in consumers),
             lag_seconds=self._samples[-1].lag if is_stream and self._samples else None,
             lag_trend=self._compute_lag_trend(earlier_lags) if is_stream else None,
+            cores=self._compute_rate(lambda one: one.cpu_seconds),
         )
 
     @property
@@ -240,7 +247,7 @@ class ProgressEstimates:
         waiting = max(0, (stage.open_bundles or 0) - len(bundles))
         return running + waiting * sum(totals) / len(totals) / len(bundles)
 
-    def _compute_rate(self, read: Callable[[_ProgressSample], int | None]) -> float | None:
+    def _compute_rate(self, read: Callable[[_ProgressSample], float | None]) -> float | None:
         oldest = self._find_oldest(_WINDOW_SECONDS)
         if oldest is None:
             return None

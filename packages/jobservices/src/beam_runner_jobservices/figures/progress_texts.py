@@ -61,6 +61,7 @@ def _describe_batch(progress: ProgressFigures) -> Iterator[str]:
     yield from _describe_rate(progress)
     yield from _describe_waiting(progress)
     yield from _describe_slots(progress)
+    yield from _describe_cores(progress)
 
 
 def _describe_drain(progress: ProgressFigures) -> Iterator[str]:
@@ -69,6 +70,7 @@ def _describe_drain(progress: ProgressFigures) -> Iterator[str]:
     yield from _describe_time_left(progress) or ("no estimate yet",)
     yield from _describe_rate(progress)
     yield from _describe_slots(progress)
+    yield from _describe_cores(progress)
 
 
 def _describe_stream(progress: ProgressFigures) -> Iterator[str]:
@@ -88,6 +90,7 @@ def _describe_stream(progress: ProgressFigures) -> Iterator[str]:
         }[progress.lag_trend]
         yield f"{format_duration(progress.lag_seconds)} behind{trend}"
     yield from _describe_slots(progress)
+    yield from _describe_cores(progress)
 
 
 def _describe_time_left(progress: ProgressFigures) -> tuple[str, ...]:
@@ -124,3 +127,9 @@ def _describe_slots(progress: ProgressFigures) -> tuple[str, ...]:
     if busy > slots:
         return (f"{format_count(busy)} bundles on {format_count(slots)} slots",)
     return (f"{format_count(busy)} of {format_count(slots)} {'slot' if slots == 1 else 'slots'}",)
+
+
+def _describe_cores(progress: ProgressFigures) -> tuple[str, ...]:
+    if progress.cores is None:
+        return ()
+    return ("1.0 core",) if round(progress.cores, 1) == 1 else (f"{progress.cores:.1f} cores",)

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
-from beam_runner_model.duration_histogram import DurationSummary
+from beam_runner_model.bundle_costs import BundleCosts, DurationSummary
 from beam_runner_model.jobs import JobMetrics, MetricCell
 from beam_runner_model.waits import Wait, WaitKind
 
@@ -60,6 +60,10 @@ class StageFigures:
         pending_bytes: the size of the unprocessed input, also in open bundles.
         pending_elements: the number of elements of the unprocessed input.
         bundle_durations: the distribution of the durations of committed bundles.
+        slot_seconds: the time for which bundles used a slot.
+        cpu_seconds: the CPU time of the bundles' threads; None if the runner doesn't measure it.
+        peak_memory_bytes: the largest peak memory of a process that ran bundles of the stage; None if
+            the runner doesn't measure it.
     """
 
     id: str
@@ -83,6 +87,9 @@ class StageFigures:
     pending_bytes: int | None = None
     pending_elements: int | None = None
     bundle_durations: DurationSummary | None = None
+    slot_seconds: float | None = None
+    cpu_seconds: float | None = None
+    peak_memory_bytes: int | None = None
 
     @property
     def waiting_bytes(self) -> int | None:
@@ -217,7 +224,8 @@ def _make_stage_figures(
     names = name.split(" + ")
     if isinstance(told, frozenset) and set(names) != told:
         names = sorted(told)
-    msecs, durations = values.get("bundle_msecs"), values.get("bundle_durations")
+    msecs, told_costs = values.get("bundle_msecs"), values.get("bundle_costs")
+    costs = told_costs if isinstance(told_costs, BundleCosts) else None
     return StageFigures(
         id=key,
         name=name,
@@ -239,7 +247,10 @@ def _make_stage_figures(
         quarantined=_convert_to_int(values.get("quarantined")),
         pending_bytes=_convert_to_int(values.get("pending_bytes")),
         pending_elements=_convert_to_int(values.get("pending_elements")),
-        bundle_durations=durations if isinstance(durations, DurationSummary) else None,
+        bundle_durations=None if costs is None else costs.durations,
+        slot_seconds=None if costs is None else costs.slot_seconds,
+        cpu_seconds=None if costs is None else costs.cpu_seconds,
+        peak_memory_bytes=None if costs is None else costs.peak_memory_bytes,
     )
 
 

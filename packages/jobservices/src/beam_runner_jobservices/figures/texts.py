@@ -103,6 +103,14 @@ def format_short_duration(seconds: float | None) -> str:
     return f"{msecs:.1f} ms" if msecs < 9.95 else f"{msecs:.0f} ms"
 
 
+def format_core_time(seconds: float) -> str:
+    """Returns the time for which slots were used as text, such as `1.25 core-hours` or `42 core-seconds`."""
+    if seconds < 360:
+        return f"{seconds:.{0 if seconds >= 10 else 1}f} core-seconds"
+    hours = seconds / 3600
+    return f"{hours:,.{2 if hours < 10 else 1 if hours < 100 else 0}f} core-hours"
+
+
 def format_age(moment: float, now: float) -> str:
     """Returns the time since `moment` as text in one unit, such as `12 min ago`."""
     seconds = max(0.0, now - moment)

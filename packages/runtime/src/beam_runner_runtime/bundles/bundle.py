@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
@@ -34,6 +32,7 @@ from beam_runner_worker.ports import StageHarness
 
 from beam_runner_runtime.bundles.bundle_data import BufferWriter, BundleData
 from beam_runner_runtime.bundles.checked_times import TimestampCheckingPort, check_row_timestamps
+from beam_runner_runtime.bundles.cost_meter import CostMeter
 from beam_runner_runtime.bundles.cuts import find_unchanged_primaries
 from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
 from beam_runner_runtime.bundles.inputs import (
@@ -48,7 +47,6 @@ from beam_runner_runtime.bundles.keyed import KeyedStoreProvider, ShardGrouping
 from beam_runner_runtime.bundles.stage_context import StageContext
 from beam_runner_runtime.bundles.stage_metrics import (
     drop_duplicate_counts,
-    make_bundle_duration_metrics,
     make_dropped_values_metric,
 )
 from beam_runner_runtime.bundles.stateful import StatefulBundle
@@ -106,8 +104,8 @@ class LocalBundle:
         self._inputs = bundle.inputs
         self._splits = 0
         self._joint: JointShards | None = None
-        self._began = time.monotonic()
-        self.thread = threading.get_native_id()
+        self._meter = CostMeter(self.stage_id, is_embedded=self.is_embedded)
+        self.thread = self._meter.thread
         self._written: list[BufferWriter] = []
         self._spilled = SpillFiles(data.scratch, order.name)
         self._trials = create_trials(
@@ -160,6 +158,7 @@ class LocalBundle:
         most = count_elements(self._inputs) if joint is None else joint.group_count
         fraction = min(1.0, now.processed / max(1, most))
         metrics = drop_duplicate_counts(now.metrics, self._work.stage.counted_elsewhere)
+        metrics = (*metrics, self._meter.make_progress_metric())
         return BundleProgressed(
             self.attempt, fraction, self.elapsed, metrics, now.waits, starts=now.starts
         )
@@ -167,7 +166,7 @@ class LocalBundle:
     @property
     def elapsed(self) -> int:
         """Elapsed time of the bundle in milliseconds."""
-        return int((time.monotonic() - self._began) * 1000)
+        return int(self._meter.elapsed_seconds * 1000)
 
     def split(self, keep: float) -> SplitReply:
         """Splits the bundle if possible, and returns the residuals: the input that the bundle gives up."""
@@ -279,8 +278,7 @@ class LocalBundle:
 
     def _build_reply(self, processed: ProcessedInput) -> BundleReply:
         done, keyed = processed.done, processed.keyed
-        seconds = time.monotonic() - self._began
-        metrics = (*processed.metrics, *make_bundle_duration_metrics(self.stage_id, seconds))
+        metrics = (*processed.metrics, *self._meter.make_final_metrics())
         if self._order.bundle.shard is None:
             return BundleReply(done, None, metrics)
         if keyed is None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 
 from beam_runner_model.bundles import MonitoringInfo
-from beam_runner_model.duration_histogram import DURATION_HISTOGRAM_TYPE, encode_duration
 from beam_runner_model.varints import encode_varint
 from beam_runner_urns import metrics as metric_urns
 
@@ -23,18 +22,11 @@ def drop_duplicate_counts(
     return tuple(metric for metric in metrics if recounted not in metric.labels)
 
 
-def make_bundle_duration_metrics(
-    stage_id: str, seconds: float
-) -> tuple[MonitoringInfo, MonitoringInfo]:
-    """Returns the metrics for the duration of one bundle: a distribution in milliseconds, and a histogram."""
-    value = encode_varint(int(seconds * 1000))
-    payload = encode_varint(1) + value + value + value
-    return (
-        _make_stage_metric("bundle_msecs", metric_urns.DISTRIBUTION_INT64_TYPE, stage_id, payload),
-        _make_stage_metric(
-            "bundle_durations", DURATION_HISTOGRAM_TYPE, stage_id, encode_duration(seconds)
-        ),
-    )
+def make_distribution_metric(name: str, stage_id: str, value: int) -> MonitoringInfo:
+    """Returns the metric of a stage that is a distribution of one value."""
+    encoded = encode_varint(value)
+    payload = encode_varint(1) + encoded + encoded + encoded
+    return make_stage_metric(name, metric_urns.DISTRIBUTION_INT64_TYPE, stage_id, payload)
 
 
 def make_dropped_values_metric(stage_id: str, count: int) -> MonitoringInfo:
@@ -44,7 +36,7 @@ def make_dropped_values_metric(stage_id: str, count: int) -> MonitoringInfo:
     trigger.
     """
     payload = encode_varint(count)
-    return _make_stage_metric("dropped_values", metric_urns.SUM_INT64_TYPE, stage_id, payload)
+    return make_stage_metric("dropped_values", metric_urns.SUM_INT64_TYPE, stage_id, payload)
 
 
 def make_quarantine_metrics(stage_id: str, steps: Iterable[str]) -> tuple[MonitoringInfo, ...]:
@@ -57,7 +49,7 @@ def make_quarantine_metrics(stage_id: str, steps: Iterable[str]) -> tuple[Monito
     counts = Counter(steps)
     kind = metric_urns.SUM_INT64_TYPE
     return (
-        _make_stage_metric("quarantined", kind, stage_id, encode_varint(counts.total())),
+        make_stage_metric("quarantined", kind, stage_id, encode_varint(counts.total())),
         *(
             MonitoringInfo(_BY_STEP, kind, (("PTRANSFORM", step),), encode_varint(count))
             for step, count in counts.items()
@@ -65,5 +57,6 @@ def make_quarantine_metrics(stage_id: str, steps: Iterable[str]) -> tuple[Monito
     )
 
 
-def _make_stage_metric(name: str, type_: str, stage_id: str, payload: bytes) -> MonitoringInfo:
+def make_stage_metric(name: str, type_: str, stage_id: str, payload: bytes) -> MonitoringInfo:
+    """Returns a metric of a stage with an encoded value."""
     return MonitoringInfo(f"beam_spark:stage:{name}:v1", type_, (("STAGE", stage_id),), payload)

@@ -91,6 +91,7 @@ def summarize_job(view: JobView) -> dict[str, Any]:
         "away": snapshot.away,
         "progress": convert_to_json_values(snapshot.progress),
         "progress_text": " · ".join(view.progress_parts),
+        "costs": convert_to_json_values(view.costs),
         "causes": convert_to_json_values(view.causes),
         "options": dict(view.options),
     }

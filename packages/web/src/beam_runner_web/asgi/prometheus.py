@@ -80,6 +80,24 @@ _STAGE_FAMILIES = (
         lambda stage: _convert_to_seconds(stage.commit_lag),
     ),
     _StageFamily(
+        "slot_seconds_total",
+        "counter",
+        "Time for which the stage's bundles used a slot.",
+        lambda stage: stage.slot_seconds,
+    ),
+    _StageFamily(
+        "cpu_seconds_total",
+        "counter",
+        "CPU time of the threads that ran the stage's bundles.",
+        lambda stage: stage.cpu_seconds,
+    ),
+    _StageFamily(
+        "peak_memory_bytes",
+        "gauge",
+        "Largest peak memory of a process that ran the stage's bundles.",
+        lambda stage: stage.peak_memory_bytes,
+    ),
+    _StageFamily(
         "bundles_total",
         "counter",
         "Number of the stage's committed bundles.",

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 from beam_runner_jobservices.error_log import FailureGroup
+from beam_runner_jobservices.figures.costs import JobCosts, compute_job_costs
 from beam_runner_jobservices.figures.progress_texts import describe_estimate, describe_progress
 from beam_runner_jobservices.figures.step_metrics import StageFigures, StepFigures
 from beam_runner_jobservices.figures.step_tree import StepNode
@@ -127,6 +128,11 @@ class JobView:
         """The method of the estimated time; empty without progress."""
         progress = self.snapshot.progress
         return describe_estimate(progress, self.state) if progress and self.progress_parts else ""
+
+    @cached_property
+    def costs(self) -> JobCosts | None:
+        """The costs of the job; None if the server doesn't report them."""
+        return compute_job_costs(self.figures.stages)
 
     @cached_property
     def stages_by_step(self) -> Mapping[str, StageFigures]:

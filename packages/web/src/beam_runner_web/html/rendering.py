@@ -54,6 +54,7 @@ class Renderer:
             texts.format_size,
             texts.format_duration,
             texts.format_short_duration,
+            texts.format_core_time,
             texts.format_percentage,
             texts.format_iso_seconds,
             texts.format_utc_time,
