@@ -69,7 +69,7 @@ class EmbeddedHarness:
         """Returns the harness of a stage. The first call creates and caches the harness, so later
         calls ignore ``side_inputs``.
 
-        The first bundle of a stage builds its operations, which takes 3 to 4 ms plus the time of
+        The first bundle of a stage builds its operations, which takes 1 to 3 ms plus the time of
         the DoFns' ``setup``.
         """
         stage = self._stages.get(spec.stage_id)

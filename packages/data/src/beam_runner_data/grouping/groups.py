@@ -36,6 +36,8 @@ from beam_runner_data.rows.values import split_column_values
 _GROUPS_IN_CHUNK = 4096
 _CHUNK_BYTES = 4 << 20
 """The maximum size in bytes of the values in a chunk of several groups. A larger single group is split into pieces."""
+_NARROW_BYTES = 1 << 20
+"""The maximum size in bytes of columns that are concatenated before the cast, because many small casts are slow."""
 ONLY_PANE = encode_pane(ONLY_FIRING)
 """The pane of a group that contains all elements of its key and window."""
 
@@ -163,9 +165,12 @@ def group_into_chunks(
     Raises:
         ValueError: The windows need a merger, and none was given.
     """
-    if not batches:
-        return
-    groups = group_batches(batches, strategy, merger)
+    if batches:
+        yield from build_chunks(group_batches(batches, strategy, merger), strategy)
+
+
+def build_chunks(groups: ColumnGroups, strategy: WindowingStrategy) -> Iterator[GroupChunk]:
+    """Yields groups in chunks of limited size."""
     timestamps = _compute_timestamps(groups, strategy)
     counts = groups.count_values()
     windows = groups.windows
@@ -218,8 +223,11 @@ def concatenate_batches(batches: Sequence[pa.RecordBatch]) -> ShardRows:
 
 
 def _concatenate_column(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
+    columns = [batch.column(name) for batch in batches]
+    if sum(column.nbytes for column in columns) <= _NARROW_BYTES:
+        return pa.concat_arrays(columns).cast(pa.large_binary())
     # Use 64-bit offsets, because a shard may exceed the 2 GiB that 32-bit offsets can address.
-    return pa.concat_arrays([b.column(name).cast(pa.large_binary()) for b in batches])
+    return pa.concat_arrays([column.cast(pa.large_binary()) for column in columns])
 
 
 def _encode_windows(batches: Sequence[pa.RecordBatch]) -> tuple[Integers | None, list[bytes]]:

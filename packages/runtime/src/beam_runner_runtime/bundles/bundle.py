@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import attrs
@@ -11,6 +11,7 @@ import pyarrow as pa
 from beam_runner_data.grouping.groups import group_into_chunks
 from beam_runner_data.grouping.key_runs import sort_large_shard_by_key
 from beam_runner_data.grouping.large_shards import LargeShard
+from beam_runner_data.grouping.small_shards import group_shards_into_chunks
 from beam_runner_data.rows.columns import decode_batch
 from beam_runner_data.rows.key_partitioning import (
     ROW_BYTES,
@@ -24,8 +25,7 @@ from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.events import BundleDone, Residual, SplitDone
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.bundles import BundleSplit, MonitoringInfo
-from beam_runner_model.chunks import GroupChunk, InputChunk
-from beam_runner_model.strategy import WindowingStrategy
+from beam_runner_model.chunks import InputChunk
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_worker.errors import HarnessError
 from beam_runner_worker.ports import StageHarness
@@ -330,16 +330,13 @@ class LocalBundle:
             return
         inputs = self._order.bundle.inputs
         if all(one.data.facts.shard == inputs[0].data.facts.shard for one in inputs):
-            yield from self._group_shard(source.strategy, inputs)
+            yield from group_into_chunks(
+                [*self._read_batches(inputs)], source.strategy, self._merger
+            )
         else:
-            self._joint = JointShards(inputs, partial(self._group_shard, source.strategy))
+            group = partial(group_shards_into_chunks, strategy=source.strategy, merger=self._merger)
+            self._joint = JointShards(inputs, self._read_batches, group)
             yield from self._joint.chunks
-
-    def _group_shard(
-        self, strategy: WindowingStrategy, inputs: Sequence[Input]
-    ) -> Iterator[GroupChunk]:
-        """Groups the input of one key shard by key and window."""
-        return group_into_chunks(list(self._read_batches(inputs)), strategy, self._merger)
 
     def _read_keyed_chunks(self, keyed: ShardGrouping | StatefulBundle) -> Iterator[InputChunk]:
         weight, budget = self._estimate_input_size(), self._work.budget

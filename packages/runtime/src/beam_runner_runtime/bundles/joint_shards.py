@@ -1,12 +1,13 @@
-"""Bundles that contain several small key shards (hash partitions of keys). The bundle groups one
-shard after the other, and splits only between shards.
+"""Bundles that contain several small key shards (hash partitions of keys). The bundle groups all
+shards in one pass, and splits only between shards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 
+import pyarrow as pa
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.events import Residual
 from beam_runner_model.chunks import GroupChunk
@@ -17,7 +18,8 @@ class JointShards:
 
     Args:
         inputs: inputs of the bundle, in which the inputs of a shard are adjacent.
-        group: function that groups the inputs of one shard.
+        read: function that reads the batches of inputs.
+        group: function that takes the batches of each shard, and returns the chunks of each shard.
 
     Attributes:
         chunks: chunks of grouped values for all shards with which the bundle starts, in the order
@@ -27,10 +29,11 @@ class JointShards:
     def __init__(
         self,
         inputs: Iterable[Input],
-        group: Callable[[tuple[Input, ...]], Iterable[GroupChunk]],
+        read: Callable[[Sequence[Input]], Iterable[pa.RecordBatch]],
+        group: Callable[[Sequence[Sequence[pa.RecordBatch]]], Sequence[Sequence[GroupChunk]]],
     ) -> None:
         self._shards = [tuple(own) for _, own in groupby(inputs, lambda one: one.data.facts.shard)]
-        by_shard = [list(group(own)) for own in self._shards]
+        by_shard = group([list(read(own)) for own in self._shards])
         counts = [sum(len(chunk.keys) for chunk in chunks) for chunks in by_shard]
         self._ends = list(accumulate(counts))
         self.chunks = [chunk for chunks in by_shard for chunk in chunks]
