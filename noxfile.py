@@ -23,6 +23,7 @@ from nox.command import CommandFailed
 
 sys.path.insert(0, str(Path(__file__).parent))  # nox may come from a separate environment
 
+import tools.nox_benchmarks
 import tools.nox_others
 import tools.nox_slow  # noqa: F401 - these, too
 from tools.bytecode import get_bytecode_folder

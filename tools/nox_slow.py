@@ -33,7 +33,6 @@ from tools.nox_support import (
     read_group,
     read_project_table,
     run_beam_test_suites,
-    run_benchmark,
     run_on_a_cluster,
     run_on_plain_processes,
     run_outages,
@@ -245,30 +244,6 @@ def documents(session: nox.Session) -> None:
 def validates_runner_all(session: nox.Session) -> None:
     """Runs Beam's test suites on a server on Spark, each test in both environments, also as a stream and with ``pre_optimize=none``."""
     run_beam_test_suites(session, *session.posargs)
-
-
-@nox.session(requires=["wheels"], default=False)
-def bench(session: nox.Session) -> None:
-    """Compares this runner with FnApiRunner and, if installed, Prism. ``-- --write`` writes the table; ``-- --pages`` compares runs with and without web pages."""
-    run_benchmark(session, "bench", "[web]")
-
-
-@nox.session(requires=["wheels"], default=False)
-def bench_starts(session: nox.Session) -> None:
-    """Measures a new program's first pipeline on several runners, and a pipeline in a warm program. ``-- --prism PATH`` adds Prism."""
-    run_benchmark(session, "starts")
-
-
-@nox.session(requires=["wheels"], default=False)
-def bench_streams(session: nox.Session) -> None:
-    """Compares stream latency and throughput with Spark's transformWithState and, if installed, Prism. ``-- --write`` writes the table."""
-    run_benchmark(session, "streams")
-
-
-@nox.session(requires=["wheels"], default=False)
-def bench_tables(session: nox.Session) -> None:
-    """Reads five million rows of Parquet with Spark's readers in a pipeline, with Beam's, and by hand. ``-- --rows N`` changes the number."""
-    run_benchmark(session, "tables")
 
 
 @nox.session(requires=["environment"], venv_backend="none", default=False)

@@ -23,6 +23,7 @@ Each row of the table is a component that detects a lost or stuck process. `tool
 The column *within* has the sum of the time limits, without the delays of a busy machine. *Immediately* means that the operating system reports the failure. The component of a *logged* row logs the detection at the level `INFO`.
 """
 
+
 def render_page() -> str:
     """Returns the text of the page."""
     table = _render_table(
@@ -31,21 +32,25 @@ def render_page() -> str:
     )
     return f"{_HEAD}\n{table}"
 
+
 def _render_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [f"| {' | '.join(line)} |" for line in (head, *rows)]
     lines.insert(1, "|---" * len(head) + "|")
     return "\n".join([*lines, ""])
+
 
 def _render_time_limit(seconds: float, names: tuple[str, ...]) -> str:
     if not names:
         return "immediately"
     return f"{seconds:g} s: {' + '.join(f'`{name}`' for name in names)}"
 
+
 def _make_detection_rows(detectors: Iterable[enum.Enum]) -> Iterator[tuple[str, ...]]:
     for one in detectors:
         row = one.value
         within, logged = _render_time_limit(row.seconds, row.limits), "yes" if row.is_logged else ""
         yield (f"`{one.name}`", row.failure, within, row.reaction, logged)
+
 
 def main() -> int:
     """Writes the page, or compares it with the detectors; returns the exit code."""
@@ -58,6 +63,7 @@ def main() -> int:
         print(f"{PAGE} differs from the detectors: run python tools/shutdown_page.py --write")
         return 1
     return 0
+
 
 if __name__ == "__main__":
     sys.exit(main())

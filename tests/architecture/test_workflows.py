@@ -14,7 +14,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import noxfile
-from tools import check_skips, nox_others, nox_slow
+from tools import check_skips, nox_benchmarks, nox_others, nox_slow
 from tools.nox_support import PACKAGES
 
 WORKFLOWS = Path(__file__).parents[2] / ".github" / "workflows"
@@ -49,7 +49,7 @@ def test_nox_sessions_marked_as_waiting_are_sessions_of_ci() -> None:
 
 
 def test_nightly_workflow_names_only_existing_sessions() -> None:
-    known = {name for module in (noxfile, nox_others, nox_slow) for name in vars(module)}
+    known = {name for module in (noxfile, nox_benchmarks, nox_others, nox_slow) for name in vars(module)}
     assert set(sessions_of("nightly.yml")) <= known
 
 

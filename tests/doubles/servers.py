@@ -181,6 +181,9 @@ class Server:
     section_policy: SectionPolicy | None = None
     limits: Any = attrs.field(factory=dict)
     keep_seconds: float = 0.0
+    most_lanes: int = 4
+    placement: Any = None
+    """Placement of the job in place of `spark`."""
 
     def __attrs_post_init__(self) -> None:
         self.folder = self.place / "files"
@@ -194,7 +197,7 @@ class Server:
             ledger = recover_ledger(self.journal)
             self.files.delete_leftovers(ledger.list_needed_files())
         else:
-            limits = Limits(parallelism=4, **{"user_attempts": self.attempts, **self.limits})
+            limits = Limits(**{"parallelism": 4, "user_attempts": self.attempts, **self.limits})
             ledger = JobLedger(self.plan, SHARDS, limits, DefaultPolicy(), self.section_policy)
             ledger.apply_entry(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
             self.journal.store_snapshot(ledger.encode_snapshot())
@@ -205,7 +208,7 @@ class Server:
             self.files,
             self.store.epoch,
             self.cores,
-            4,
+            self.most_lanes,
             self.loop_bytes,
             self.resumable,
             keep_seconds=self.keep_seconds,
@@ -214,7 +217,7 @@ class Server:
             ledger,
             self.journal,
             self.reporter,
-            self.spark,  # type: ignore[arg-type]
+            self.placement or self.spark,  # type: ignore[arg-type]
             JobSlots(self.slots, "job-1"),
             settings,
             lambda sha: iter([sha.encode()]),

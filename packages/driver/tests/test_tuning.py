@@ -44,6 +44,12 @@ def test_job_tuning_differs_for_streams_and_bounded_jobs() -> None:
     assert not choose_job_tuning(plan(turns=True), 2, RETRIES, RunnerOptions()).policy.spreads
 
 
+@pytest.mark.parametrize(("cores", "least"), [(2, 64), (1000, 1000)])
+def test_stage_without_keys_can_use_all_cores_of_a_large_cluster(cores: int, least: int) -> None:
+    tuning = choose_job_tuning(plan(streaming=True), cores, RETRIES, RunnerOptions())
+    assert tuning.limits.bundles_per_stage >= least
+
+
 @pytest.mark.parametrize(
     ("server", "job", "shares_data", "has_sections"),
     [

@@ -32,6 +32,10 @@ _STREAM_PAUSES = Pauses(1_000, 120_000)
 stream soon recovers. The last pauses are long, because a bundle can fail for days.
 """
 _LEAST_OUTSIDE_ATTEMPTS = 4
+_LEAST_BUNDLES_PER_STAGE = 64
+"""Open bundles of a stage without keys on a small cluster. More of them than lanes hide the time until
+a lane gets its next bundle.
+"""
 
 
 @attrs.frozen
@@ -91,8 +95,10 @@ def choose_job_tuning(
         shares_data: whether all bundles can reach a common data store.
         on_cluster: whether bundles run on machines other than the server.
     """
+    parallelism = cores * TUNING.lanes_per_core
     limits = Limits(
-        parallelism=cores * TUNING.lanes_per_core,
+        parallelism=parallelism,
+        bundles_per_stage=max(_LEAST_BUNDLES_PER_STAGE, parallelism),
         section_exchanges=_MOST_EXCHANGES if shares_data else _MOST_EXCHANGES_OF_ALL,
     )
     limits = set_retry_limits(limits, plan, retries, wishes)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import enum
 import functools
+import operator
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any
@@ -154,13 +155,13 @@ class RecordRegistry:
         fields = attrs.fields(cls)
         wrapped = [any(kind in str(field.type) for kind in _CONTAINERS) for field in fields]
         names = [field.name for field in fields]
+        get_values = _build_getter(names)
         if not any(wrapped):
-            return lambda value: {number: [getattr(value, name) for name in names]}
-        both = list(zip(names, wrapped, strict=True))
+            return lambda value: {number: get_values(value)}
         return lambda value: {
             number: [
-                _wrap_containers(getattr(value, n)) if wrap else getattr(value, n)
-                for n, wrap in both
+                _wrap_containers(content) if wrap else content
+                for content, wrap in zip(get_values(value), wrapped, strict=True)
             ]
         }
 
@@ -229,6 +230,14 @@ class RecordRegistry:
 def _list_fields(cls: type) -> tuple[str, ...]:
     """Returns the names of the constructor arguments of an attrs class, or nothing for other classes."""
     return tuple(field.alias for field in attrs.fields(cls)) if attrs.has(cls) else ()
+
+
+def _build_getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Returns a function that returns the values of these attributes of an object."""
+    if len(names) > 1:
+        # This getter returns a tuple only for several names. It is faster than a loop over the names.
+        return operator.attrgetter(*names)
+    return lambda value: tuple([getattr(value, name) for name in names])
 
 
 def _wrap_containers(value: Any) -> Any:
