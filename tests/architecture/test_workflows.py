@@ -49,7 +49,9 @@ def test_nox_sessions_marked_as_waiting_are_sessions_of_ci() -> None:
 
 
 def test_nightly_workflow_names_only_existing_sessions() -> None:
-    known = {name for module in (noxfile, nox_benchmarks, nox_others, nox_slow) for name in vars(module)}
+    known = {
+        name for module in (noxfile, nox_benchmarks, nox_others, nox_slow) for name in vars(module)
+    }
     assert set(sessions_of("nightly.yml")) <= known
 
 
