@@ -78,7 +78,7 @@ class ShutdownLimits:
     call_seconds: float = 60.0
     beat_seconds: float = 0.5
     beat_message_seconds: float = 2.0
-    exit_record_seconds: float = 2.0
+    exit_record_seconds: float = 1.0
     silent_seconds: float = 6.0
     mute_seconds: float = 6.0
     watchdog_seconds: float = 60.0
