@@ -353,7 +353,8 @@ def kills(session: nox.Session) -> None:
     seed = secrets.randbelow(2**16)
     victim, environment = KILLED[seed % len(KILLED)]
     at_random = f"test_random_kills.py::test_random_kills_on_one_machine_keep_the_result_exact[{seed}-{environment}-{victim}]"
-    fixed = ("test_short.py", "test_gauges.py", "test_shutdown_table.py", "test_ended_threads.py")
+    names = ("short", "gauges", "shutdown_table", "ended_threads", "staged_files")
+    fixed = (f"test_{name}.py" for name in names)
     which = [f"tests/kills/{name}" for name in (*fixed, at_random)]
     run_pytest(session, *which, "--seed", str(seed), *SIDE_BY_SIDE)
 

@@ -255,6 +255,7 @@ def kills_long(session: nox.Session) -> None:
         "callbacks",
         "zombies",
         "ended_threads",
+        "staged_files",
         "random_kills",
         "kills_of_a_drain",
         "kills_of_spark_streams",

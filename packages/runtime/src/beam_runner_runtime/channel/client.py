@@ -26,6 +26,7 @@ from beam_runner_runtime.channel.messages import (
 )
 from beam_runner_runtime.channel.place import SERVER_NAME
 from beam_runner_runtime.channel.server import OPTIONS, SERVICE
+from beam_runner_runtime.channel.staged_files import decode_read_error
 from beam_runner_runtime.channel.stand_by import EndStandBy, LaneRef
 from beam_runner_runtime.channel.wire import encode_message, encode_request
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -60,7 +61,12 @@ class ChannelClient:
         return work
 
     def read(self, sha256: str) -> Iterator[bytes]:
-        """Yields the chunks of a staged file (``beam_runner_worker.ports.ArtifactReader``)."""
+        """Yields the chunks of a staged file (``beam_runner_worker.ports.ArtifactReader``).
+
+        Raises:
+            StagedFileError: The server can't read the file.
+            NeighbourUnavailable: The disk or folder of all staged files is unavailable.
+        """
         call = self._channel.unary_stream(f"/{SERVICE}/Artifact")
         try:
             yield from call(
@@ -71,6 +77,8 @@ class ChannelClient:
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 raise KeyError(sha256) from error
+            if error.code() is grpc.StatusCode.DATA_LOSS:
+                raise decode_read_error(error.details()) from error
             raise HarnessError(
                 f"Can't read artifact {sha256} from the job server: {error.details()}"
             ) from error

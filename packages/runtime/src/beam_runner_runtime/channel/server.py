@@ -36,6 +36,7 @@ from beam_runner_runtime.channel.messages import (
 )
 from beam_runner_runtime.channel.place import ChannelAddress, ChannelError
 from beam_runner_runtime.channel.process_identity import kill_process
+from beam_runner_runtime.channel.staged_files import encode_read_error
 from beam_runner_runtime.channel.stand_by import LaneRef, ServeLane, StandByOrder
 from beam_runner_runtime.channel.wire import decode_message, decode_request
 from beam_runner_runtime.shutdown.causes import ShutdownEvent, ShutdownMessage
@@ -279,6 +280,8 @@ class ChannelServer:
             yield from self._find_authorized_job(job_id, context).read_artifact(sha256)
         except KeyError:
             context.abort(grpc.StatusCode.NOT_FOUND, f"job {job_id!r} has no artifact {sha256}")
+        except OSError as error:
+            context.abort(grpc.StatusCode.DATA_LOSS, encode_read_error(error))
 
     def _handle_attach(
         self, requests: Iterator[bytes], context: grpc.ServicerContext

@@ -1,0 +1,72 @@
+"""Tests of staged files that are deleted while a stream runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from beam_runner_jobservices.client import JobClient
+from beam_runner_model.jobs import JobState
+from crash_points import check, has_begun, submit
+from jobs import Job, Pipelines
+from lives import Lives, lives
+from victims import ENDLESS, unbounded
+from waiting import wait_until
+
+PipelinesOf = Callable[[Lives, str], Pipelines]
+FLAGS = "--without-spark=2"
+
+
+def begin(pipelines: Pipelines, stop: Path) -> Job:
+    """Starts an endless stream, and waits until its user code runs."""
+    job = submit(pipelines, unbounded, ENDLESS, stop)
+    wait_until(lambda: has_begun(job), 60, "user code runs")
+    return job
+
+
+def kill_workers(running: Lives) -> None:
+    for pid in running.victims("worker"):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_stream_waits_for_missing_folder_of_staged_files_and_continues(
+    temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf
+) -> None:
+    artifacts, stop = tmp_path / "state" / "artifacts" / "sha256", tmp_path / "stop"
+    with lives(temporary, tmp_path / "state", FLAGS) as running:
+        job = begin(pipelines_of(running, "embedded"), stop)
+        aside = artifacts.rename(tmp_path / "aside")
+        kill_workers(running)
+        wait_until(lambda: f"waits for the folder {artifacts}" in read_warning(job), 60)
+        assert job.state() is JobState.RUNNING
+        assert not any("Traceback" in line for line in running.server.log)
+        aside.rename(artifacts)
+        stop.touch()
+        check(job)
+
+
+def read_warning(job: Job) -> str:
+    with JobClient(job.address) as client:
+        warning = client.errors(job.job_id).last_warning
+    return "" if warning is None else warning.text
+
+
+def test_stream_with_deleted_staged_file_fails_in_one_sentence(
+    temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf
+) -> None:
+    artifacts = tmp_path / "state" / "artifacts" / "sha256"
+    with lives(temporary, tmp_path / "state", FLAGS) as running:
+        job = begin(pipelines_of(running, "embedded"), tmp_path / "never")
+        for folder in artifacts.iterdir():
+            shutil.rmtree(folder)
+        kill_workers(running)
+        assert job.wait(90) is JobState.FAILED
+        told = [message.text for message in job.messages()]
+        assert any(
+            f"the staged file {artifacts}/" in text and "is missing, so no new worker" in text
+            for text in told
+        ), told
+        assert not any("Traceback" in line for line in running.server.log)
