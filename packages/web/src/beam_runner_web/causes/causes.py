@@ -18,6 +18,7 @@ from beam_runner_model.failures import FailureCause
 from beam_runner_model.jobs import JobState
 
 from beam_runner_web.watch.stalled_stacks import is_bundle_stalled
+from beam_runner_web.watch.timeline import iterate_series_points
 
 from .activity import describe_activity
 from .bundle_causes import BUNDLE_RULES
@@ -152,14 +153,14 @@ def _find_drain_delay(facts: JobFacts) -> Iterator[Cause]:
 
 def _find_growing_backlogs(facts: JobFacts) -> Iterator[Cause]:
     snapshot = facts.snapshot
-    if snapshot.state.is_terminal or len(snapshot.samples) < 2:
+    if snapshot.state.is_terminal:
         return
-    then = next(
-        (s for s in reversed(snapshot.samples) if s.time <= snapshot.taken - _GROWING_SECONDS), None
-    )
-    if then is None:
-        return
-    before = {stage.id: stage.waiting_bytes or 0 for stage in then.figures.stages}
+    before = {
+        stage.id: point[2]
+        for stage in snapshot.figures.stages
+        for point in iterate_series_points(snapshot, stage.id)
+        if point[0] <= snapshot.taken - _GROWING_SECONDS
+    }
     for stage in snapshot.figures.stages:
         now = stage.waiting_bytes or 0
         if stage.id in before and now > 2 * before[stage.id] > 0 and now > 1_000_000:
