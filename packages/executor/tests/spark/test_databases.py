@@ -90,6 +90,25 @@ def test_database_publication_with_unknown_outcome_is_not_repeated(
     assert database.rows() == ALL
 
 
+def test_suspended_database_publication_that_continues_writes_no_rows(
+    job: TableJob, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = database.target().to_payload()
+    staged = job.done(urns.STAGE, to, job.given(ROWS))
+    copy = databases._make_copy_statement
+
+    def continue_after_other(*args: Any) -> str:
+        statement = copy(*args)
+        monkeypatch.setattr(databases, "_make_copy_statement", copy)
+        job.done(urns.PUBLISH, to, staged, attempt=2)
+        assert database.rows() == ALL
+        return statement
+
+    monkeypatch.setattr(databases, "_make_copy_statement", continue_after_other)
+    job.done(urns.PUBLISH, to, staged)
+    assert database.rows() == ALL
+
+
 def test_database_task_killed_after_commit_counts_once(job: TableJob, database: Database) -> None:
     to = database.target().to_payload()
     staged = job.done(urns.STAGE, to, job.given(ROWS))
