@@ -134,7 +134,7 @@ def test_kafka_committers_that_find_no_broker_leave_no_client_threads(
     before = count_client_threads()
     try:
         with pytest.raises(SinkUnavailable):
-            commits._commit(FIRST, [(b"k", b"1")])
+            commits._commit_group(FIRST, [(b"k", b"1")])
         assert count_client_threads() <= before
     finally:
         gc.enable()

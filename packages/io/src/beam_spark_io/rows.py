@@ -39,7 +39,7 @@ class RowsOfBatches(beam.DoFn):
     def process(self, element: bytes) -> Iterator[Any]:
         """Yields the rows of a batch in order."""
         batch = decode_batch(element)
-        columns = [_column_values(column) for column in batch.columns]
+        columns = [_list_column_values(column) for column in batch.columns]
         return map(self._make or make_row_function(tuple(batch.schema.names)), *columns)
 
 
@@ -57,7 +57,7 @@ class RowsAtTimes(beam.DoFn):
 
     def process(self, element: bytes) -> Iterator[TimestampedValue]:
         """Yields the rows of a batch in order."""
-        times = _column_values(decode_batch(element).column(self._column))
+        times = _list_column_values(decode_batch(element).column(self._column))
         return map(TimestampedValue, self._rows.process(element), times)
 
 
@@ -199,7 +199,7 @@ def _make_value_getter(kind: type, names: Sequence[str]) -> Callable[[Any], tupl
     return operator.itemgetter(*names) if is_dict else operator.attrgetter(*names)
 
 
-def _column_values(column: pa.Array) -> list[Any]:
+def _list_column_values(column: pa.Array) -> list[Any]:
     """Returns the values of a column in the form that rows have."""
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()

@@ -123,9 +123,9 @@ def test_kafka_committer_continues_after_another_process_used_its_shard(broker: 
     sink = KafkaSink({"bootstrap.servers": "broker:9092"}, "topic", 1)
     first = CommitBatches(sink, None)
     first.setup()
-    first._commit(FIRST, ONE)
+    first._commit_group(FIRST, ONE)
     make_committer().commit(SECOND, TWO)
-    first._commit(CommitId("run", 0, 3, b"3"), [(b"key", b"three")])
+    first._commit_group(CommitId("run", 0, 3, b"3"), [(b"key", b"three")])
     assert broker.values == [b"one", b"two", b"three"]
 
 

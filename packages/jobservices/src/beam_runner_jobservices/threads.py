@@ -72,7 +72,7 @@ def start_retrying_thread(work: Callable[[], None], name: str) -> threading.Thre
     after 1 s, until ``work`` returns.
     """
 
-    def run() -> None:
+    def run_until_success() -> None:
         while True:
             try:
                 work()
@@ -81,6 +81,6 @@ def start_retrying_thread(work: Callable[[], None], name: str) -> threading.Thre
                 _LOGGER.exception("The thread %s raised an error, and continues", name)
             time.sleep(_AGAIN_SECONDS)
 
-    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread = threading.Thread(target=run_until_success, name=name, daemon=True)
     thread.start()
     return thread

@@ -215,7 +215,7 @@ def _start_server(server: RunnerServer, signals: _StopSignals) -> str | None:
     """
     failures: list[str] = []
 
-    def run() -> None:
+    def start_server() -> None:
         try:
             server.start()
         except Exception as error:
@@ -225,10 +225,10 @@ def _start_server(server: RunnerServer, signals: _StopSignals) -> str | None:
                 log.exception("Can't start the server")
             failures.append(str(error) or type(error).__name__)
 
-    def on_failure(error: BaseException) -> None:
+    def record_failure(error: BaseException) -> None:
         failures.append(f"the start of the server failed: {type(error).__name__}: {error}")
 
-    thread = start_essential_thread(run, "start", on_failure)
+    thread = start_essential_thread(start_server, "start", record_failure)
     while thread.is_alive() and not signals.received.is_set():
         thread.join(_START_CHECK_SECONDS)
     if thread.is_alive():

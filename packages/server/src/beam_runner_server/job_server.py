@@ -98,7 +98,7 @@ class RunnerServer:
         self.placement: PlacementService = settings.platform.placement()
         self._private: TemporaryFolder | None = None
         try:
-            guard = self._guard = _make_guard(settings)
+            guard = self._guard = _make_access_guard(settings)
             self._job_server = JobServer(
                 self._start_job,
                 artifacts_dir=settings.artifacts_dir or self._folder / "artifacts",
@@ -106,7 +106,7 @@ class RunnerServer:
                 elsewhere=self._list_shared_state_stores(),
                 host=settings.job_host,
                 port=settings.job_port,
-                limits=_make_limits(settings),
+                limits=_make_server_limits(settings),
                 guard=guard,
                 socket_path=self._get_extension_socket(settings, guard),
                 options=(
@@ -378,7 +378,7 @@ class RunnerServer:
         return executor if isinstance(executor, NeverStartedJob) else executor(job, reporter)
 
 
-def _make_limits(settings: ServerSettings) -> ServerLimits:
+def _make_server_limits(settings: ServerSettings) -> ServerLimits:
     return ServerLimits(
         messages=settings.keep_messages,
         ended_jobs=settings.keep_jobs,
@@ -386,7 +386,7 @@ def _make_limits(settings: ServerSettings) -> ServerLimits:
     )
 
 
-def _make_guard(settings: ServerSettings) -> AccessGuard:
+def _make_access_guard(settings: ServerSettings) -> AccessGuard:
     guard = read_guard(
         allow_remote=settings.allow_remote,
         token_file=settings.token_file,

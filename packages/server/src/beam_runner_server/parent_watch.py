@@ -48,10 +48,12 @@ def watch_output_and_process(
     if not named:
         return
 
-    def wait() -> None:
+    def wait_for_end() -> None:
         (gone, _), *_ = ends.poll()
         on_end(named[gone])
 
     start_essential_thread(
-        wait, "lifelines", lambda error: on_end(f"Can't watch the owner of the server: {error}")
+        wait_for_end,
+        "lifelines",
+        lambda error: on_end(f"Can't watch the owner of the server: {error}"),
     )

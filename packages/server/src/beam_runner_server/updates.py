@@ -181,7 +181,9 @@ def end_replaced_job(reporter: JobReporter, successor: str, jobs: Iterable[JobIn
     options = next((one.options for one in jobs if one.job_id == successor), {})
     update = parse_update_options(options) or UpdateOptions(keep_seconds=0.0)
     reporter.record_succession(
-        Succession(successor=successor, program_kept_until=_end_retention(update.keep_seconds))
+        Succession(
+            successor=successor, program_kept_until=_compute_retention_end(update.keep_seconds)
+        )
     )
     reporter.state(JobState.UPDATED)
     return NeverStartedJob()
@@ -194,7 +196,7 @@ def _record_report(
     reporter.record_succession(Succession(compared=old.spec.job_id, report=report))
 
 
-def _end_retention(keep_seconds: float) -> float:
+def _compute_retention_end(keep_seconds: float) -> float:
     """Returns the time until which the server retains the program of a job that is replaced now; 0
     if the server doesn't retain the program.
     """
@@ -214,5 +216,5 @@ def _record_replacement(
     old.reporter.log(make_message_lines(report))
     old.reporter.message(Importance.BASIC, f"job {job_id} replaces this job")
     old.reporter.record_succession(
-        Succession(successor=job_id, program_kept_until=_end_retention(keep_seconds))
+        Succession(successor=job_id, program_kept_until=_compute_retention_end(keep_seconds))
     )

@@ -81,7 +81,7 @@ def create_app(
     return Starlette(
         routes=site.list_routes(),
         middleware=[guard],
-        lifespan=site.lifespan,
+        lifespan=site.manage_lifespan,
         exception_handlers={
             JobApiError: site.handle_job_server_error,
             HTTPException: site.handle_http_error,
@@ -144,7 +144,7 @@ class _RequestHandlers:
         ]
 
     @contextlib.asynccontextmanager
-    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+    async def manage_lifespan(self, app: Starlette) -> AsyncIterator[None]:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._close_unused_watches)
             yield

@@ -67,7 +67,7 @@ class PrintCapture(io.TextIOBase):
             lines, rest = [*lines, rest], ""
         self._partial.text, self._partial.transform = rest, transform
         for line in lines:
-            self._send(line, transform)
+            self._send_line(line, transform)
         return len(text)
 
     def end_line(self) -> None:
@@ -75,7 +75,7 @@ class PrintCapture(io.TextIOBase):
         text = getattr(self._partial, "text", "")
         if text:
             self._partial.text = ""
-            self._send(text, self._partial.transform)
+            self._send_line(text, self._partial.transform)
 
     def flush(self) -> None:
         """Flushes the original stream. The runner gets complete lines without a flush."""
@@ -100,7 +100,7 @@ class PrintCapture(io.TextIOBase):
         """The binary stream below the original stream, for code that writes bytes."""
         return self._original.buffer
 
-    def _send(self, line: str, transform: str) -> None:
+    def _send_line(self, line: str, transform: str) -> None:
         excess = self._budget.count_printed_line()
         if excess is None:
             self._original.write(f"{line}\n")

@@ -60,7 +60,7 @@ class TerminalDisplay:
     def write_line(self, text: str) -> None:
         """Writes a line above the status line."""
         with self.pause():
-            self._write(f"{text}\n")
+            self._write_to_terminal(f"{text}\n")
 
     def set_status(self, text: str) -> None:
         """Draws the status line, truncated to the width of the terminal."""
@@ -68,26 +68,26 @@ class TerminalDisplay:
             if text == self._status:
                 return
             self._status = text
-            self._draw()
+            self._draw_status()
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
         """Returns a context manager: removes the status line from the terminal, and draws it again at the end."""
         with self._lock:
             if self._status:
-                self._write(_CLEAR)
+                self._write_to_terminal(_CLEAR)
             try:
                 yield
             finally:
                 if self._status:
-                    self._draw()
+                    self._draw_status()
 
-    def _draw(self) -> None:
+    def _draw_status(self) -> None:
         width = shutil.get_terminal_size().columns - 1
         shown = self._status if len(self._status) <= width else f"{self._status[: width - 1]}…"
-        self._write(f"{_CLEAR}{shown}\r" if shown else _CLEAR)
+        self._write_to_terminal(f"{_CLEAR}{shown}\r" if shown else _CLEAR)
 
-    def _write(self, text: str) -> None:
+    def _write_to_terminal(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # Ignore a closed terminal or stream
             self._stream.write(text)
             self._stream.flush()

@@ -118,7 +118,7 @@ class JobProgress:
         """Shows the progress of a job within a ``with`` block, and the final state at its end."""
         ended = threading.Event()
         watching = threading.Thread(
-            target=self._watch, args=(address, ended), name="job-progress", daemon=True
+            target=self._poll_job, args=(address, ended), name="job-progress", daemon=True
         )
         watching.start()
         try:
@@ -141,7 +141,7 @@ class JobProgress:
             text = f"{text}: {JobCounts.from_figures(figures, is_done=is_done)}"
         self._display.write_line(text)
 
-    def _watch(self, address: JobAddress, ended: threading.Event) -> None:
+    def _poll_job(self, address: JobAddress, ended: threading.Event) -> None:
         from beam_runner_jobservices.client import JobClient
 
         began = time.monotonic()

@@ -70,7 +70,7 @@ class BeamSparkResult(PipelineResult):
     @property
     def state(self) -> str:
         """The job's current state on the server that runs the job."""
-        return _name_state(self._address.call_server(lambda client: client.state(self.job_id)))
+        return _get_state_name(self._address.call_server(lambda client: client.state(self.job_id)))
 
     def wait_until_finish(self, duration: float | None = None) -> str:
         """Waits for the job's end. Several threads can call this method at the same time.
@@ -152,28 +152,28 @@ class _Listener:
         self.last_error = "unknown error"
 
     def on_state(self, event: StateEvent) -> None:
-        state = _name_state(event)
+        state = _get_state_name(event)
         if state == PipelineState.FAILED:
             self._held = None
-        self._log_held()
+        self._log_deferred_error()
         self._result._state = state
         self._progress.set_state(state)
         log.info("Job state changed to %s", state)
 
     def on_message(self, message: JobMessage) -> None:
-        self._log_held()
+        self._log_deferred_error()
         if MESSAGE_LOG_LEVELS[message.importance.value] == logging.ERROR:
             self.last_error = message.text
             self._held = message
         else:
-            self._log(message)
+            self._log_message(message)
 
-    def _log_held(self) -> None:
+    def _log_deferred_error(self) -> None:
         if self._held is not None:
-            self._log(self._held)
+            self._log_message(self._held)
             self._held = None
 
-    def _log(self, message: JobMessage) -> None:
+    def _log_message(self, message: JobMessage) -> None:
         with self._progress.pause():
             printed = read_printed_line(message)
             if printed is None:
@@ -182,6 +182,6 @@ class _Listener:
                 print(printed, flush=True)
 
 
-def _name_state(event: StateEvent) -> str:
+def _get_state_name(event: StateEvent) -> str:
     """Returns Beam's name of a state."""
     return str(getattr(PipelineState, event.state.name))

@@ -74,11 +74,11 @@ def _run_on_every_core(
     failures: list[BaseException] = []
     slot = pools.acquire_slot()
 
-    def run() -> None:
+    def run_task() -> None:
         context.setJobGroup(_GROUP, "first tasks", interruptOnCancel=True)
         answers.append(pools.run_tasks(function, context.defaultParallelism, slot))
 
-    thread = start_job_thread("first-tasks", run, failures.append)
+    thread = start_job_thread("first-tasks", run_task, failures.append)
     try:
         _wait_for_tasks(thread, str(context.master), limit, lambda: context.cancelJobGroup(_GROUP))
     except SparkUnavailable:

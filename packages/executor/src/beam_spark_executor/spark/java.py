@@ -150,7 +150,9 @@ class JavaProcess:
         deadline = time.monotonic() + SPARK_LIMITS.java_start_seconds
         while not self._address_file.exists():
             if self.process.poll() is not None:
-                raise SparkUnavailable(f"Spark's Java process did not start: {self._exit_reason()}")
+                raise SparkUnavailable(
+                    f"Spark's Java process did not start: {self._describe_exit()}"
+                )
             if time.monotonic() > deadline:
                 raise SparkUnavailable(
                     "Spark's Java process did not start within "
@@ -167,7 +169,7 @@ class JavaProcess:
         ):
             return launch_gateway()
 
-    def _exit_reason(self) -> str:
+    def _describe_exit(self) -> str:
         time.sleep(0.2)  # wait for the last lines in the pipe
         return find_start_error(list(self._last_lines)) or f"exit code {self.process.returncode}"
 
@@ -196,7 +198,7 @@ class JavaProcess:
     def kill(self) -> None:
         """Kills the Java process and all its descendants."""
         self.process.kill()
-        self._kill_all()
+        self._kill_all_processes()
 
     def stop(self, limit: float) -> None:
         """Ends the Java process and all its descendants. After ``limit`` seconds, kills the
@@ -216,9 +218,9 @@ class JavaProcess:
             time.sleep(_LOOK_SECONDS)
         if left:
             log.info("User code left processes running; the server kills them: %s", left)
-            self._kill_all()
+            self._kill_all_processes()
 
-    def _kill_all(self) -> None:
+    def _kill_all_processes(self) -> None:
         """Kills all processes repeatedly until no process is left, because processes can start others meanwhile."""
         deadline = time.monotonic() + SPARK_LIMITS.java_kill_seconds
         while (left := self.list_remaining_processes()) and time.monotonic() < deadline:

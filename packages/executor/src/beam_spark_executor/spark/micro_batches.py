@@ -78,7 +78,7 @@ class MicroBatchReader:
         # Rows without a timestamp get the start time of their micro-batch.
         times = RowTimes(source.timestamp, order.bundle.processing_time)
 
-        def write(frame: DataFrame) -> WrittenElements:
+        def write_batch(frame: DataFrame) -> WrittenElements:
             # The function runs on a thread of the query, whose Spark jobs must belong to the Beam job.
             self._pools.begin_spark_job(self._slot, f"beam-{self._data.job_id}", title)
             return write_rows(frame, self._pools, self._slot, order, self._data, buffers, times)
@@ -87,7 +87,7 @@ class MicroBatchReader:
             (element,) = read_elements_of_inputs(files, order.bundle.inputs)
             position = StreamPosition.from_bytes(element)
             with explain_kafka_failures(source, is_first_read=not position.files):
-                turn = self._run_query(order, source, position, write)
+                turn = self._run_query(order, source, position, write_batch)
             written = turn.written
             if written.untimed:
                 raise InvalidTableSpec(

@@ -106,11 +106,11 @@ def _run_exit_hooks() -> None:
 def _handle_hangup() -> None:
     """Makes SIGHUP run the exit hooks of this process, because the daemon sends SIGHUP to its workers when it stops."""
 
-    def on_hangup(signal_number: int, frame: FrameType | None) -> None:
+    def exit_on_hangup(signal_number: int, frame: FrameType | None) -> None:
         exit_worker()
 
     if os.getpid() in _hooks:
-        signal.signal(signal.SIGHUP, on_hangup)
+        signal.signal(signal.SIGHUP, exit_on_hangup)
 
 
 def _run_hooks_after_last_task() -> None:
@@ -157,7 +157,7 @@ def _discard_output(outfile: BinaryIO) -> None:
     os.close(null)
 
 
-def _import_what_tasks_need() -> None:
+def _import_task_modules() -> None:
     import_worker_modules(_WARM_MODULES)
     _forget_zip_importers()
 
@@ -205,7 +205,7 @@ def _exit_when_idle(recorder: ExitRecorder) -> None:
     """
     busy = time.monotonic()
 
-    def check(signal_number: int, frame: FrameType | None) -> None:
+    def exit_if_idle(signal_number: int, frame: FrameType | None) -> None:
         nonlocal busy
         recorder.reap_children()
         if recorder.has_children:
@@ -215,7 +215,7 @@ def _exit_when_idle(recorder: ExitRecorder) -> None:
 
     # Use a timer and not a thread, because forks of a process with several threads are unsafe.
     # Workers don't inherit timers.
-    signal.signal(signal.SIGALRM, check)
+    signal.signal(signal.SIGALRM, exit_if_idle)
     signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
 
@@ -237,7 +237,7 @@ def _import_modules_quietly() -> None:
     os.dup2(
         2, 1
     )  # Spark reads the socket's name from the standard output, so the output of imports must not go there
-    _import_what_tasks_need()
+    _import_task_modules()
     os.dup2(answer, 1)
     os.close(answer)
 
@@ -252,7 +252,7 @@ def start_fork_server(not_its: Sequence[int]) -> ForkedProcess:
     listener = fork_server.open_job_server_socket()
     try:
         return ForkedProcess(
-            lambda: fork_server.serve_fork_requests(listener, _import_what_tasks_need, _run_daemon),
+            lambda: fork_server.serve_fork_requests(listener, _import_task_modules, _run_daemon),
             not_its,
         )
     finally:
@@ -265,7 +265,7 @@ def main() -> None:
     """
     if fork_server.is_supported():
         try:
-            fork_server.run_daemon_in_fork(_import_what_tasks_need, _run_daemon)
+            fork_server.run_daemon_in_fork(_import_task_modules, _run_daemon)
             return
         except ConnectionError as error:
             sys.stderr.write(f"a Python daemon imports by itself: {error}\n")

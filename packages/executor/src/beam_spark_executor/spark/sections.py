@@ -97,7 +97,7 @@ class SparkSectionRunner:
         stages = SectionPlan.from_parts(self._plan, order.bundle.parts, self._shards)
         self._ends[attempt] = None
         try:
-            reply = self._run(order, stages, title)
+            reply = self._run_spark_job(order, stages, title)
         except Exception as error:
             return self._ends[attempt] or BundleFailure(attempt, None, _find_failure_reason(error))
         finally:
@@ -119,7 +119,7 @@ class SparkSectionRunner:
         self._context.cancelJobsWithTag(self._make_spark_job_tag(message.attempt))
         return True
 
-    def _run(self, order: RunBundle, stages: SectionPlan, title: str) -> SectionReply:
+    def _run_spark_job(self, order: RunBundle, stages: SectionPlan, title: str) -> SectionReply:
         context = self._context
         section = context.broadcast(SectionOrder(order, self._shards))
         self._pools.begin_spark_job(self._slot, f"beam-{self._job_id}", title)

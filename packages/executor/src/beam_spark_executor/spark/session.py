@@ -367,7 +367,7 @@ def _run_with_time_limit(limit: float, stop: Callable[[], None]) -> None:
     """
     left_behind = threading.Event()
 
-    def run() -> None:
+    def call_stop() -> None:
         try:
             stop()
         except Exception as failure:
@@ -376,7 +376,7 @@ def _run_with_time_limit(limit: float, stop: Callable[[], None]) -> None:
                     "Spark raised an error at its shutdown: %s", find_failure_reason(failure)
                 )
 
-    thread = start_helper_thread(run, "stop-spark")
+    thread = start_helper_thread(call_stop, "stop-spark")
     thread.join(limit)
     if thread.is_alive():
         left_behind.set()

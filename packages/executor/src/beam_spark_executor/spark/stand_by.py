@@ -113,10 +113,10 @@ class StandByKeeper:
             start_job_thread(
                 "stand-by",
                 partial(self._run_standby, one),
-                lambda error: self._on_failure(one, error),
+                lambda error: self._handle_thread_failure(one, error),
             )
         except Exception as failure:  # Spark itself has ended
-            self._on_failure(one, failure)
+            self._handle_thread_failure(one, failure)
 
     def take_standby(self) -> StandBy | None:
         """Removes and returns the standby task, if one exists. The caller must release the task's slot later."""
@@ -151,7 +151,7 @@ class StandByKeeper:
         self._remove_ended(one)
         one.on_task_end(error)
 
-    def _on_failure(self, one: StandBy, error: BaseException) -> None:
+    def _handle_thread_failure(self, one: StandBy, error: BaseException) -> None:
         self._remove_ended(one)
         one.on_task_end(find_failure_reason(error))
 

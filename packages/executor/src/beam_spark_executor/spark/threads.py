@@ -20,13 +20,13 @@ def start_job_thread(
             waits for the thread.
     """
 
-    def run() -> None:
+    def run_in_job_group() -> None:
         try:
             work()
         except BaseException as error:
             _LOGGER.exception("the thread %s exited with an error", name)
             on_break(error)
 
-    thread = InheritableThread(run, name=name, daemon=True)
+    thread = InheritableThread(run_in_job_group, name=name, daemon=True)
     thread.start()
     return thread

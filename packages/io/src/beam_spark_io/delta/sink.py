@@ -111,13 +111,13 @@ class DeltaSink(TableSink[DeltaTarget]):
         with convert_delta_outages(self._target.url, SinkUnavailable):
             table = open_table(self._target)
             columns, partition_by = choose_file_columns(self._target, table)
-        return TableWriter(columns, partial(self._stage, partition_by, run))
+        return TableWriter(columns, partial(self._stage_rows, partition_by, run))
 
     def create_committer(self, run: str, shard: int) -> DeltaCommitter:
         """Returns a committer, which opens the table for each commit."""
         return DeltaCommitter(self._target, run)
 
-    def _stage(self, partition_by: Sequence[str], run: str, rows: pa.Table) -> list[DeltaFile]:
+    def _stage_rows(self, partition_by: Sequence[str], run: str, rows: pa.Table) -> list[DeltaFile]:
         with convert_delta_outages(self._target.url, SinkUnavailable):
             return write_files(rows, partition_by, open_files(self._target), run)
 
@@ -149,7 +149,7 @@ class DeltaCommitter:
             if not is_committed(commit_id, self._read_mark(table, commit_id)):
                 check_table(table, self._target)
                 table = add_columns(table, self._target)
-                write = self._merge if is_upsert else self._add_files
+                write = self._merge_rows if is_upsert else self._add_files
                 write(table, elements, self._make_properties(commit_id))
         return rows
 
@@ -195,7 +195,7 @@ class DeltaCommitter:
             commit_properties=properties,
         )
 
-    def _merge(self, table: Any, elements: Sequence[Any], properties: Any) -> None:
+    def _merge_rows(self, table: Any, elements: Sequence[Any], properties: Any) -> None:
         columns = choose_columns(
             self._target.url,
             read_columns(table),

@@ -105,11 +105,11 @@ class ReadStreamFromDelta(ReadTable):
 def find_next_version(source: DeltaSource) -> int:
     """Returns the number of the table's next version. Waits during an outage without a limit."""
 
-    def find() -> int:
+    def read_next_version() -> int:
         with convert_delta_outages(source.url, TableUnavailable):
             return int(source.open_table().version()) + 1
 
-    return wait_for_table(find, None)
+    return wait_for_table(read_next_version, None)
 
 
 _WATERMARK: Any = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())

@@ -82,7 +82,7 @@ class CommitBatches(beam.DoFn):
         mark = _decode_mark(last.read())
         commit_id = make_commit_id(run, shard, mark, group.batches, group.window)
         elements = [one for batch in group.batches for one in decode_batch(batch)]
-        result = self._commit(commit_id, elements)
+        result = self._commit_group(commit_id, elements)
         last.write(_encode_mark(CommitMark(commit_id.number, commit_id.digest)))
         yield CommitResult(run, shard, commit_id.number, result, group.window)
 
@@ -92,7 +92,7 @@ class CommitBatches(beam.DoFn):
             committer.close()
         self._committers.clear()
 
-    def _commit(self, commit_id: CommitId, elements: Sequence[Any]) -> Any:
+    def _commit_group(self, commit_id: CommitId, elements: Sequence[Any]) -> Any:
         step = f"commit {commit_id.number} of shard {commit_id.shard}"
         return wait_for_sink(lambda: self._try_commit(commit_id, elements), step, self._patience)
 

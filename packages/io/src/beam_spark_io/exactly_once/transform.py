@@ -92,7 +92,7 @@ class WriteExactlyOnce(beam.PTransform):
             elements.pipeline | "Impulse" >> beam.Impulse() | "Run" >> beam.Map(_make_run)
         )
         patience = self._patience if elements.is_bounded else None
-        batches = self._batch(elements, run, patience)
+        batches = self._batch_elements(elements, run, patience)
         commit = StableInputParDo(CommitBatches(self._sink, patience), run)
         results: PCollection[Any] = batches | "Commit" >> commit
         if not isinstance(self._sink, CompletingSink):
@@ -104,7 +104,7 @@ class WriteExactlyOnce(beam.PTransform):
         )
         return (results, completed) | "Results" >> beam.Flatten()
 
-    def _batch(
+    def _batch_elements(
         self, elements: PCollection[Any], run: AsSingleton, patience: float | None
     ) -> PCollection[Any]:
         """Returns the batches of each commit, keyed by shard, in the global window."""

@@ -53,7 +53,7 @@ class FileCommitter:
         """
         file_name = f"{commit_id.run}-{commit_id.shard:05}-{commit_id.number:09}"
         window = None if commit_id.window is None else commit_id.window.name
-        name = f"{_get_folder(window)}{file_name}{self._format.extension}"
+        name = f"{_get_target_folder(window)}{file_name}{self._format.extension}"
         with (
             convert_store_errors(),
             tempfile.TemporaryDirectory(prefix="beam-file-") as folder,
@@ -74,12 +74,12 @@ class FileCommitter:
         if number > 1 and number != self._last + 1:
             is_committed(commit_id, self._read_mark(commit_id, number - 1))
         digest = commit_id.digest.hex().encode()
-        if not self._store.create_file(_name_mark(commit_id, number), digest):
+        if not self._store.create_file(_make_mark_name(commit_id, number), digest):
             is_committed(commit_id, self._read_mark(commit_id, number))
 
     def _read_mark(self, commit_id: CommitId, number: int) -> CommitMark:
         try:
-            digest = self._store.read_file(_name_mark(commit_id, number))
+            digest = self._store.read_file(_make_mark_name(commit_id, number))
         except MissingFileError:
             return CommitMark()
         return CommitMark(number, bytes.fromhex(digest.decode()))
@@ -88,7 +88,7 @@ class FileCommitter:
         if commit_id.number % _MARKS_KEPT == 0:
             last = commit_id.number - _MARKS_KEPT
             numbers = range(max(2, last - _MARKS_KEPT + 1), last + 1)
-            self._store.delete_files(_name_mark(commit_id, number) for number in numbers)
+            self._store.delete_files(_make_mark_name(commit_id, number) for number in numbers)
 
 
 def complete_folder(spec: StoreSpec, run: str, window: str | None) -> str | None:
@@ -108,10 +108,10 @@ def complete_folder(spec: StoreSpec, run: str, window: str | None) -> str | None
     """
     store = spec.open_store()
     with convert_store_errors():
-        store.delete_unfinished_files(f"{_get_folder(window)}{run}-")
+        store.delete_unfinished_files(f"{_get_target_folder(window)}{run}-")
         if window is None:
             return None
-        name = f"{_get_folder(window)}_SUCCESS"
+        name = f"{_get_target_folder(window)}_SUCCESS"
         store.create_file(name, b"")
     return name
 
@@ -132,11 +132,11 @@ def convert_store_errors() -> Iterator[None]:
         raise SinkUnavailable(str(error)) from error
 
 
-def _get_folder(window: str | None) -> str:
+def _get_target_folder(window: str | None) -> str:
     return "" if window is None else f"{window}/"
 
 
-def _name_mark(commit_id: CommitId, number: int) -> str:
+def _make_mark_name(commit_id: CommitId, number: int) -> str:
     return f"_beam/{commit_id.run}/{commit_id.shard:05}-{number:09}"
 
 

@@ -93,7 +93,7 @@ class IcebergSink(TableSink[IcebergTarget]):
             return None
         with convert_iceberg_outages(self._target.name, SinkUnavailable):
             table, columns = self._prepare_table()
-        return TableWriter(columns, partial(self._stage, table))
+        return TableWriter(columns, partial(self._stage_rows, table))
 
     def create_committer(self, run: str, shard: int) -> IcebergCommitter:
         """Returns a committer with a connection to the catalog."""
@@ -119,7 +119,7 @@ class IcebergSink(TableSink[IcebergTarget]):
             self._loader = None
             raise
 
-    def _stage(self, table: Any, rows: pa.Table) -> list[IcebergFile]:
+    def _stage_rows(self, table: Any, rows: pa.Table) -> list[IcebergFile]:
         with convert_iceberg_outages(self._target.name, SinkUnavailable):
             return stage_files(table, rows)
 
@@ -168,17 +168,17 @@ class IcebergCommitter:
         summary = make_summary(commit_id.run, commit_id.number, commit_id.digest)
         try:
             with begin_change(table) as change:
-                self._write(table, change, elements, summary)
+                self._write_rows(table, change, elements, summary)
         except CommitFailedException:
             self._loader.forget()
             return False
         return True
 
-    def _write(
+    def _write_rows(
         self, table: Any, change: Any, elements: Sequence[Any], summary: dict[str, str]
     ) -> None:
         if self._target.mode == UPSERT:
-            self._upsert(table, change, elements, summary)
+            self._upsert_rows(table, change, elements, summary)
             return
         from pyiceberg.expressions import AlwaysTrue
 
@@ -202,7 +202,7 @@ class IcebergCommitter:
             return list_replaced_files(table, self._target.name, elements)
         return (file for _, file in list_data_files(table))
 
-    def _upsert(
+    def _upsert_rows(
         self, table: Any, change: Any, elements: Sequence[Any], summary: dict[str, str]
     ) -> None:
         columns = _choose_columns(self._target, table)

@@ -183,8 +183,8 @@ class ReadAddedIcebergFile(ReadIcebergFile):
 def find_first_position(source: IcebergSource, lineage: LineageReader, after: int | None) -> int:
     """Returns the position after a snapshot, see `LineageReader`. Waits during an outage without a limit."""
 
-    def load() -> Any:
+    def load_position() -> Any:
         with convert_iceberg_outages(source.name, TableUnavailable):
             return load_table(source.name, source.catalog)
 
-    return lineage.find_position(wait_for_table(load, None), after)
+    return lineage.find_position(wait_for_table(load_position, None), after)

@@ -95,17 +95,19 @@ class DiscoverPartitions(ConnectedDoFn):
         self, element: str, tracker: Any = _PARTITIONS, estimator: Any = _ESTIMATOR
     ) -> Iterator[TimestampedValue]:
         """Emits the partitions of a topic with the offsets at which they start and stop."""
-        yield from self._discover(element, tracker, estimator)
+        yield from self._discover_partitions(element, tracker, estimator)
 
-    def _discover(self, topic: str, tracker: Any, estimator: Any) -> Iterator[TimestampedValue]:
+    def _discover_partitions(
+        self, topic: str, tracker: Any, estimator: Any
+    ) -> Iterator[TimestampedValue]:
         known, settings = tracker.current_restriction()[0], self._settings
         checked_at = Timestamp.now()
 
-        def request() -> list[PartitionRange]:
+        def request_partition_count() -> list[PartitionRange]:
             return self._list_new_partitions(topic, known)
 
         try:
-            found = wait_for_brokers(request, 0 if known else settings.patience)
+            found = wait_for_brokers(request_partition_count, 0 if known else settings.patience)
         except BrokersUnavailable as away:
             if not known:
                 raise
@@ -156,7 +158,7 @@ class DiscoverPartitionsForever(DiscoverPartitions):
         self, element: str, tracker: Any = _PARTITIONS, estimator: Any = _ESTIMATOR
     ) -> Iterator[TimestampedValue]:
         """Emits the partitions of a topic with the offsets at which they start."""
-        yield from self._discover(element, tracker, estimator)
+        yield from self._discover_partitions(element, tracker, estimator)
 
 
 class ReadPartitions(ConnectedDoFn):
@@ -185,9 +187,9 @@ class ReadPartitions(ConnectedDoFn):
         estimator: Any = _ESTIMATOR,
     ) -> Iterator[TimestampedValue]:
         """Emits the records of a partition."""
-        yield from self._read(element, tracker, estimator, finalizer)
+        yield from self._read_partition(element, tracker, estimator, finalizer)
 
-    def _read(
+    def _read_partition(
         self, element: PartitionRange, tracker: Any, estimator: Any, finalizer: Any
     ) -> Iterator[TimestampedValue]:
         connection = self.get_connection()
@@ -212,17 +214,17 @@ class ReadPartitionsForever(ReadPartitions):
         estimator: Any = _ESTIMATOR,
     ) -> Iterator[TimestampedValue]:
         """Emits the records of a partition."""
-        yield from self._read(element, tracker, estimator, finalizer)
+        yield from self._read_partition(element, tracker, estimator, finalizer)
 
 
 def make_commit(connection: Connection, element: PartitionRange, offset: int) -> Callable[[], None]:
     """Returns a callback that stores an offset for the consumer group."""
     topic, partition, _, _ = element
 
-    def commit() -> None:
+    def commit_offset() -> None:
         try:
             connection.commit(topic, partition, offset)
         except Exception:  # The offsets of the group inform others; the job doesn't need them.
             _LOGGER.warning("can't store offset %d of %s[%d]", offset, topic, partition)
 
-    return commit
+    return commit_offset

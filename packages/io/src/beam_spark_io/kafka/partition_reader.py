@@ -106,7 +106,7 @@ class PartitionReader:
                 log_outage(away)
                 self._tracker.defer_remainder(Duration.of(_OUTAGE_PAUSE))
                 return
-            is_stopped = yield from self._fetch()
+            is_stopped = yield from self._fetch_records()
             self._report_lag()
             if is_stopped:
                 return
@@ -114,11 +114,11 @@ class PartitionReader:
     def _find_bounds(self) -> OffsetBounds:
         """Returns the first and the last offset of the partition, and checks that the position is between them."""
 
-        def request() -> OffsetBounds:
+        def request_bounds() -> OffsetBounds:
             return self._connection.find_bounds(self._topic, self._partition)
 
         patience = 0.0 if self._is_endless else self._settings.patience
-        bounds = wait_for_brokers(request, patience)
+        bounds = wait_for_brokers(request_bounds, patience)
         waited_until = time.monotonic() + _RETURN_SECONDS
         while bounds.end < self.position:
             if time.monotonic() > waited_until:
@@ -128,7 +128,7 @@ class PartitionReader:
                     " records. Start a new job"
                 )
             time.sleep(0.2)
-            bounds = wait_for_brokers(request, patience)
+            bounds = wait_for_brokers(request_bounds, patience)
         self._end = bounds.end
         return bounds
 
@@ -156,7 +156,7 @@ class PartitionReader:
         Metrics.counter(NAMESPACE, "lost offsets").inc(lost)
         return True
 
-    def _fetch(self) -> Generator[TimestampedValue, None, bool]:
+    def _fetch_records(self) -> Generator[TimestampedValue, None, bool]:
         """Yields records up to the end of the partition. Returns whether a split removed the rest."""
         check_at = time.monotonic() + _CHECK_SECONDS
         while time.monotonic() < check_at:

@@ -169,7 +169,7 @@ class KafkaCommitter:
         if not is_committed(commit_id, self._mark):
             with _convert_errors():
                 self._producer.begin_transaction()
-                failures = self._produce(elements)
+                failures = self._produce_records(elements)
                 mark = self._partition(
                     self._topic, 0, commit_id.number, metadata=commit_id.digest.hex()
                 )
@@ -194,7 +194,7 @@ class KafkaCommitter:
         if self._marks is not None:
             self._marks.close()
 
-    def _produce(self, elements: Sequence[Any]) -> list[Any]:
+    def _produce_records(self, elements: Sequence[Any]) -> list[Any]:
         """Hands records to the client; returns a list that gets the errors of deliveries."""
         failures: list[Any] = []
 

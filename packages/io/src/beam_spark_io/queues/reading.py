@@ -144,12 +144,12 @@ class ReadMessages(beam.DoFn):
                 return
             call += 1
             try:
-                consumer, messages = self._receive(rest)
+                consumer, messages = self._receive_messages(rest)
             except QueueUnavailable as away:
                 _LOGGER.warning("The read of a queue waits: %s", away)
                 tracker.defer_remainder(Duration.of(_OUTAGE_PAUSE))
                 return
-            now = _advance(estimator, self._lateness)
+            now = _advance_watermark(estimator, self._lateness)
             if not messages:
                 break
             receipts = [attrs.evolve(message, data=None) for message in messages]
@@ -164,7 +164,7 @@ class ReadMessages(beam.DoFn):
         if self._consumer is not None:
             self._consumer.close()
 
-    def _receive(self, most: int) -> tuple[LockedConsumer, Sequence[QueueMessage]]:
+    def _receive_messages(self, most: int) -> tuple[LockedConsumer, Sequence[QueueMessage]]:
         if self._consumer is None or self._consumer.is_closed:
             self._consumer = LockedConsumer(self._queue.create_consumer())
         return self._consumer, self._consumer.receive(most)
@@ -185,7 +185,7 @@ class LockedConsumer:
 
     def receive(self, most: int) -> Sequence[QueueMessage]:
         """Returns messages of the queue."""
-        with self._lock, self._closed_after_error():
+        with self._lock, self._close_after_error():
             return self._consumer.receive(most)
 
     def acknowledge(self, messages: Sequence[QueueMessage]) -> None:
@@ -193,30 +193,30 @@ class LockedConsumer:
         with self._lock:
             # Another connection can't acknowledge these messages, so the queue delivers them again.
             if not self.is_closed:
-                with self._closed_after_error():
+                with self._close_after_error():
                     self._consumer.acknowledge(messages)
 
     def close(self) -> None:
         """Closes the consumer."""
         with self._lock:
-            self._close()
+            self._close_consumer()
 
     @contextlib.contextmanager
-    def _closed_after_error(self) -> Iterator[None]:
+    def _close_after_error(self) -> Iterator[None]:
         try:
             yield
         except BaseException:
             with contextlib.suppress(Exception):
-                self._close()
+                self._close_consumer()
             raise
 
-    def _close(self) -> None:
+    def _close_consumer(self) -> None:
         if not self.is_closed:
             self.is_closed = True
             self._consumer.close()
 
 
-def _advance(estimator: Any, lateness: float) -> Timestamp:
+def _advance_watermark(estimator: Any, lateness: float) -> Timestamp:
     """Advances the watermark. Returns a timestamp that isn't behind the watermark, even if the
     machine's clock is slow.
     """

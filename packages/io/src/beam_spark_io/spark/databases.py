@@ -106,7 +106,7 @@ def publish_rows(
             _write_frame(session.createDataFrame([], schema), target, "append")
         writes = _make_sibling_table_name(target.dbtable, WRITES)
         if not _table_exists(session, connection, target.with_table(writes)):
-            _execute(
+            _execute_statement(
                 connection, f"CREATE TABLE {writes} ({_KEY} VARCHAR(255) NOT NULL PRIMARY KEY)"
             )
         # Build the statement before the transaction starts: it reads the table's columns over another
@@ -115,10 +115,10 @@ def publish_rows(
         connection.setAutoCommit(False)
         if not _has_rows(connection, f"SELECT 1 FROM {writes} WHERE {_KEY} = '{table}'"):
             # A concurrent attempt at the same write waits here, and then fails.
-            _execute(connection, f"INSERT INTO {writes} VALUES ('{table}')")
+            _execute_statement(connection, f"INSERT INTO {writes} VALUES ('{table}')")
             if target.mode == "overwrite":
-                _execute(connection, f"DELETE FROM {target.dbtable}")
-            _execute(connection, copy)
+                _execute_statement(connection, f"DELETE FROM {target.dbtable}")
+            _execute_statement(connection, copy)
         # Check for a cancellation before the commit: the database doesn't detect it, and the user
         # can have started the job again.
         go_on()
@@ -208,10 +208,10 @@ def _get_spark_sql_package(session: SparkSession) -> Any:
 
 def _drop_table(session: SparkSession, connection: Any, target: TableTarget) -> None:
     if _table_exists(session, connection, target):
-        _execute(connection, f"DROP TABLE {target.dbtable}", _DROP_SECONDS)
+        _execute_statement(connection, f"DROP TABLE {target.dbtable}", _DROP_SECONDS)
 
 
-def _execute(connection: Any, text: str, seconds: int = 0) -> None:
+def _execute_statement(connection: Any, text: str, seconds: int = 0) -> None:
     with _open_statement(connection, text) as statement:
         statement.setQueryTimeout(seconds)
         statement.executeUpdate(text)

@@ -34,7 +34,7 @@ class SqlMarks:
         """
         self._create_table()
         self._check_transactions()
-        self._execute(self._dialect.make_insert_mark_statement(), self._place)
+        self._execute_statement(self._dialect.make_insert_mark_statement(), self._place)
         self._connection.commit()
 
     def change(self, commit_id: CommitId) -> bool:
@@ -45,7 +45,7 @@ class SqlMarks:
             False if the mark has another number than the previous commit's.
         """
         p = self._dialect.placeholder
-        cursor = self._execute(
+        cursor = self._execute_statement(
             f"UPDATE {MARKS} SET number = {p}, digest = {p}"
             f" WHERE run = {p} AND shard = {p} AND number = {p}",
             (commit_id.number, commit_id.digest.hex(), *self._place, commit_id.number - 1),
@@ -62,7 +62,7 @@ class SqlMarks:
         if self._has_table():
             return
         try:
-            self._execute(self._dialect.create_marks())
+            self._execute_statement(self._dialect.create_marks())
             self._connection.commit()
         except Exception:
             self._roll_back()
@@ -81,11 +81,11 @@ class SqlMarks:
     def _check_transactions(self) -> None:
         """Checks that a rollback undoes a row. Without transactions, a crash can separate mark and rows."""
         probe = (uuid.uuid4().hex, _NO_SHARD)
-        self._execute(self._dialect.make_insert_mark_statement(), probe)
+        self._execute_statement(self._dialect.make_insert_mark_statement(), probe)
         self._connection.rollback()
         if self._find_row(probe) is None:
             return
-        self._execute(f"DELETE FROM {MARKS} WHERE shard = {_NO_SHARD}")
+        self._execute_statement(f"DELETE FROM {MARKS} WHERE shard = {_NO_SHARD}")
         self._connection.commit()
         raise ValueError(
             f"transactions don't work: a rollback doesn't undo changes of the table {MARKS}: "
@@ -96,9 +96,9 @@ class SqlMarks:
     def _find_row(self, place: tuple[str, int]) -> Any:
         p = self._dialect.placeholder
         query = f"SELECT number, digest FROM {MARKS} WHERE run = {p} AND shard = {p}"
-        return self._execute(query, place).fetchone()
+        return self._execute_statement(query, place).fetchone()
 
-    def _execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
+    def _execute_statement(self, statement: str, values: Sequence[Any] = ()) -> Any:
         cursor = self._connection.cursor()
         cursor.execute(statement, values)
         return cursor

@@ -116,13 +116,13 @@ class ProgressEstimates:
     def record_sample(self, figures: JobFigures, tree: StepTree) -> None:
         """Records a sample of the job's metrics."""
         now = self._clock()
-        arrived = _sum_counts(_get_step(figures, key).elements_out for key in tree.sources)
-        emitted = _sum_counts(_get_step(figures, key).elements_in for key in tree.sinks)
+        arrived = _sum_counts(_get_step_figures(figures, key).elements_out for key in tree.sources)
+        emitted = _sum_counts(_get_step_figures(figures, key).elements_in for key in tree.sinks)
         self._samples.append(
             _ProgressSample(
                 now,
                 sum(figures.counts.values()),
-                {one.id: _count_pending(one) for one in figures.stages},
+                {one.id: _count_pending_bytes(one) for one in figures.stages},
                 arrived,
                 # A step without elements has no count.
                 emitted if arrived is None else emitted or 0,
@@ -152,7 +152,7 @@ class ProgressEstimates:
             earlier_lags: wall-clock times and lags in seconds from before the first sample.
         """
         stages = figures.stages
-        later = [one for one in stages if _is_later(one)]
+        later = [one for one in stages if _waits_for_input(one)]
         bundles = () if execution is None else execution.bundles
         is_stream = any(not one.bounded for one in tree.pipeline.pcollections.values())
         consumers = [
@@ -166,7 +166,7 @@ class ProgressEstimates:
             finished_stages=sum(one.is_finished for one in stages),
             elements=sum(figures.counts.values()),
             elements_per_second=self.elements_per_second,
-            share=self._estimate_share(stages, left, seconds, is_partial=bool(later)),
+            share=self._estimate_finished_share(stages, left, seconds, is_partial=bool(later)),
             seconds_left=left,
             later_stages=len(later),
             slots=(execution.slots or None) if execution is not None else None,
@@ -190,14 +190,14 @@ class ProgressEstimates:
     ) -> float | None:
         """Returns the remaining time of stages; None if the time of an unfinished stage is unknown."""
         left = [
-            self._estimate_stage(stage, [one for one in bundles if one.stage == stage.id])
+            self._estimate_stage_seconds(stage, [one for one in bundles if one.stage == stage.id])
             for stage in stages
             if not stage.is_finished
         ]
         known = [one for one in left if one is not None]
         return max(known) if known and len(known) == len(left) else None
 
-    def _estimate_share(
+    def _estimate_finished_share(
         self,
         stages: Collection[StageFigures],
         left: float | None,
@@ -212,28 +212,31 @@ class ProgressEstimates:
             seconds = self._wall_clock() - min(began) / 1000 if began else None
         return None if not seconds or seconds < 0 else seconds / (seconds + left)
 
-    def _estimate_stage(
+    def _estimate_stage_seconds(
         self, stage: StageFigures, bundles: Sequence[ObservedBundle]
     ) -> float | None:
         """Returns the remaining time of a stage: the time that its running bundles need at their
         speed, or its unprocessed input divided by the rate at which it shrinks if bundles wait.
         """
         runs_all = not stage.backlog_bytes and (stage.open_bundles or 0) <= len(bundles)
-        running, pending = self._estimate_bundles(stage, bundles), self._estimate_pending(stage)
+        running, pending = (
+            self._estimate_bundle_seconds(stage, bundles),
+            self._estimate_pending_seconds(stage),
+        )
         if running is None or pending is None:
             return running if pending is None else pending
         return running if runs_all else max(running, pending)
 
-    def _estimate_pending(self, stage: StageFigures) -> float | None:
-        oldest = self._find_oldest(_WINDOW_SECONDS)
+    def _estimate_pending_seconds(self, stage: StageFigures) -> float | None:
+        oldest = self._find_oldest_sample(_WINDOW_SECONDS)
         if oldest is None or stage.pending_bytes is None:
             return None
-        pending = _count_pending(stage)
+        pending = _count_pending_bytes(stage)
         processed = oldest.pending.get(stage.id, 0) - pending
         seconds = self._samples[-1].time - oldest.time
         return pending * seconds / processed if pending and processed > 0 else None
 
-    def _estimate_bundles(
+    def _estimate_bundle_seconds(
         self, stage: StageFigures, bundles: Sequence[ObservedBundle]
     ) -> float | None:
         if not bundles or any(one.fraction < _LEAST_FRACTION for one in bundles):
@@ -248,7 +251,7 @@ class ProgressEstimates:
         return running + waiting * sum(totals) / len(totals) / len(bundles)
 
     def _compute_rate(self, read: Callable[[_ProgressSample], float | None]) -> float | None:
-        oldest = self._find_oldest(_WINDOW_SECONDS)
+        oldest = self._find_oldest_sample(_WINDOW_SECONDS)
         if oldest is None:
             return None
         last, first = read(self._samples[-1]), read(oldest)
@@ -279,7 +282,7 @@ class ProgressEstimates:
             return LagTrend.STEADY
         return LagTrend.GROWING if growth > 0 else LagTrend.SHRINKING
 
-    def _find_oldest(self, seconds: float) -> _ProgressSample | None:
+    def _find_oldest_sample(self, seconds: float) -> _ProgressSample | None:
         """Returns the oldest sample of a window; None if the sample is too young for a rate."""
         if not self._samples:
             return None
@@ -302,17 +305,17 @@ def compute_lag(stages: Iterable[StageFigures], now: float) -> float | None:
     return max(0.0, now - min(marks) / 1000) if marks else None
 
 
-def _count_pending(stage: StageFigures) -> int:
+def _count_pending_bytes(stage: StageFigures) -> int:
     """Returns the amount of a stage's unprocessed input, in bytes, because grouped input has no count."""
     return stage.pending_bytes or 0
 
 
-def _is_later(stage: StageFigures) -> bool:
+def _waits_for_input(stage: StageFigures) -> bool:
     """Returns whether a stage runs no bundle yet, because it waits for its input or the end of its input."""
     return not (stage.is_finished or stage.open_bundles or stage.paused)
 
 
-def _get_step(figures: JobFigures, key: str) -> StepFigures:
+def _get_step_figures(figures: JobFigures, key: str) -> StepFigures:
     return figures.steps.get(key, StepFigures())
 
 

@@ -110,11 +110,11 @@ class CommittedFiles:
         and then sends the message.
         """
 
-        def send_synced(message: LoopMessage) -> None:
+        def persist_and_send(message: LoopMessage) -> None:
             self.persist_entries(message.entries)
             send(message)
 
-        return send_synced
+        return persist_and_send
 
     def persist_entries(self, entries: Iterable[Entry]) -> None:
         """Stores the files that journal entries refer to, and waits for the completion.

@@ -53,7 +53,7 @@ def describe_failed_attempt(
         return BundleFailure(attempt, None, str(away), FailureKind.UNAVAILABLE, away.neighbour)
     for cause in _iterate_causes(error):
         gone = is_loopback and isinstance(cause, PoolUnreachable)
-        if gone or isinstance(cause, MissingFileError) or _is_permanent(cause):
+        if gone or isinstance(cause, MissingFileError) or _is_permanent_error(cause):
             return BundleFailure(attempt, None, _describe_error(cause), FailureKind.PERMANENT)
     return BundleFailure(attempt, None, _describe_error(error))
 
@@ -67,7 +67,7 @@ def find_unavailable_neighbour(error: BaseException, folder: Path) -> NeighbourU
         folder: folder of the job's files, named if the error doesn't name a file.
     """
     for cause in _iterate_causes(error):
-        if isinstance(cause, MissingFileError) or _is_permanent(cause):
+        if isinstance(cause, MissingFileError) or _is_permanent_error(cause):
             return None
         if isinstance(cause, NeighbourUnavailable):
             return cause
@@ -76,7 +76,7 @@ def find_unavailable_neighbour(error: BaseException, folder: Path) -> NeighbourU
     return None
 
 
-def _is_permanent(error: BaseException) -> bool:
+def _is_permanent_error(error: BaseException) -> bool:
     return isinstance(error, FileError) and error.is_permanent
 
 

@@ -32,12 +32,12 @@ def start_heartbeat(
 
     per_message = round(LIMITS.beat_message_seconds / LIMITS.beat_seconds)
 
-    def beat() -> None:
+    def send_heartbeats() -> None:
         for number in itertools.count():
             vitals.count_heartbeat()
             if number % per_message == 0:
                 send(now())
             time.sleep(LIMITS.beat_seconds)
 
-    start_essential_thread(beat, "heart")
+    start_essential_thread(send_heartbeats, "heart")
     return vitals

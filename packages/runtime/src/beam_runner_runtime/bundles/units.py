@@ -160,18 +160,18 @@ class UnitSelection:
         count = chunk.selected_count
         ends: Sequence[int] = ()
 
-        def read(index: int) -> bytes:
+        def read_selected_elements(index: int) -> bytes:
             nonlocal ends
             ends = ends or self._find_ends(chunk)
             number = chunk.first + index
             begin = ends[number - 1] if number else 0
             return bytes(chunk.data[begin : ends[number]])
 
-        kept = self._take_units(count, lambda n: Unit(UnitKind.ELEMENT, read(n)))
+        kept = self._take_units(count, lambda n: Unit(UnitKind.ELEMENT, read_selected_elements(n)))
         if kept is None:
             yield chunk
         elif kept:
-            yield ElementChunk(len(kept), b"".join(map(read, kept)))
+            yield ElementChunk(len(kept), b"".join(map(read_selected_elements, kept)))
 
 
 def _select_rows(part: KeySortedElements, kept: Sequence[int]) -> KeySortedElements:

@@ -100,7 +100,7 @@ class ChannelClient:
         attach = self._channel.stream_stream(f"/{SERVICE}/Attach")
         commands = attach(self._encode_outgoing_messages(), metadata=self._make_token_metadata)
 
-        def listen() -> None:
+        def receive_commands() -> None:
             try:
                 for encoded in commands:
                     command = pickle.loads(encoded)
@@ -115,7 +115,7 @@ class ChannelClient:
                 # process can't receive commands anymore.
                 on_lost()
 
-        start_essential_thread(listen, "channel")
+        start_essential_thread(receive_commands, "channel")
 
     def _send_stacks(self, request: int) -> None:
         own = stacks.list_thread_stacks()

@@ -62,8 +62,8 @@ class ExitRecorder:
         """Registers hooks of `os.fork`, so that each child shares a page of memory with this process."""
         os.register_at_fork(
             before=self._allocate_page,
-            after_in_parent=self._keep_page,
-            after_in_child=self._use_page,
+            after_in_parent=self._retain_page_in_parent,
+            after_in_child=self._share_page_in_child,
         )
 
     def reap_children(self) -> list[ReapedChild]:
@@ -96,7 +96,7 @@ class ExitRecorder:
         if code and folder:
             end = ProcessExit(code)
             if end.was_killed:
-                lacks = self._kills.has_recent_kill() or _is_near_limit(peak_bytes)
+                lacks = self._kills.has_recent_kill() or _is_near_memory_limit(peak_bytes)
                 end = attrs.evolve(end, lacked_memory=lacks)
             _write_exit(Path(os.fsdecode(folder)), end)
 
@@ -105,11 +105,11 @@ class ExitRecorder:
     def _allocate_page(self) -> None:
         self._next = mmap.mmap(-1, _PAGE_BYTES) if os.getpid() == self._pid else None
 
-    def _keep_page(self) -> None:
+    def _retain_page_in_parent(self) -> None:
         if self._next is not None:
             self._pages.append(self._next)
 
-    def _use_page(self) -> None:
+    def _share_page_in_child(self) -> None:
         global _page
         _page, self._next = self._next, None
         self._pages.clear()
@@ -157,7 +157,7 @@ def _write_exit(folder: Path, end: ProcessExit) -> None:
         new.rename(folder / _FILE)
 
 
-def _is_near_limit(peak_bytes: int) -> bool:
+def _is_near_memory_limit(peak_bytes: int) -> bool:
     try:
         return peak_bytes > _SHORT_OF_MEMORY * read_memory_limit()
     except ValueError:

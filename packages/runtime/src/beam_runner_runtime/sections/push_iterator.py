@@ -39,7 +39,7 @@ def iterate_pushed_items(produce: Callable[[Callable[[Item], None]], None]) -> I
     items: queue.Queue[Item | _EndMarker] = queue.Queue(_AHEAD)
     given_up = threading.Event()
 
-    def push(item: Item | _EndMarker) -> None:
+    def queue_item(item: Item | _EndMarker) -> None:
         while not given_up.is_set():
             try:
                 items.put(item, timeout=_LOOK_SECONDS)
@@ -48,20 +48,20 @@ def iterate_pushed_items(produce: Callable[[Callable[[Item], None]], None]) -> I
                 continue
         raise ConsumerGoneError
 
-    def run() -> None:
+    def run_producer() -> None:
         error: BaseException | None = None
         try:
-            produce(push)
+            produce(queue_item)
         except ConsumerGoneError:
             return
         except BaseException as raised:
             error = raised
         try:
-            push(_EndMarker(error))
+            queue_item(_EndMarker(error))
         except ConsumerGoneError:
             return
 
-    start_essential_thread(run, "section")
+    start_essential_thread(run_producer, "section")
     try:
         while not isinstance(item := items.get(), _EndMarker):
             yield item

@@ -131,11 +131,11 @@ class SectionTask:
                     before = self._level - 1
                     inbox.check_blocks(self._plan.format_level(before), self._plan.tasks[before])
 
-            def produce(push: Callable[[tuple[int, bytes]], None]) -> None:
+            def push_output(push: Callable[[tuple[int, bytes]], None]) -> None:
                 with self._report_unavailable_neighbours():
                     self._process_level(inbox, lambda shard, parcel: push((shard, parcel)))
 
-            yield from iterate_pushed_items(produce)
+            yield from iterate_pushed_items(push_output)
         finally:
             self._wanted = False
             inbox.close()

@@ -58,11 +58,11 @@ def _run_command(client: JobClient, found: argparse.Namespace) -> int:
         if found.user is None or (job.job_id in times and times[job.job_id].user == found.user)
     ]
 
-    def submission(job: JobInfo) -> float:
+    def get_submission_time(job: JobInfo) -> float:
         known = times.get(job.job_id)
         return (known.submitted if known else None) or 0.0
 
-    newest_first = sorted(jobs, key=submission, reverse=True)
+    newest_first = sorted(jobs, key=get_submission_time, reverse=True)
     if found.json:
         print_json([describe_times(job, times.get(job.job_id)) for job in newest_first])
     elif not jobs:

@@ -52,11 +52,11 @@ class LineageExporter:
             return
         now = time.monotonic()
         if job.job_id not in self._reported:
-            self._emit_start(job)
+            self._emit_start_event(job)
         elif now >= self._next_update[job.job_id]:
             datasets = read_datasets(job.metrics)
             if datasets != self._reported[job.job_id]:
-                self._emit(job, RunState.RUNNING, time.time(), *datasets)
+                self._emit_event(job, RunState.RUNNING, time.time(), *datasets)
                 self._reported[job.job_id] = datasets
         else:
             return
@@ -65,23 +65,23 @@ class LineageExporter:
     def handle_job_end(self, job: ObservedJob) -> None:
         """Emits the last event of the job."""
         if job.job_id not in self._reported:
-            self._emit_start(job)
+            self._emit_start_event(job)
         end = _ENDS.get(job.state, RunState.COMPLETE)
-        self._emit(job, end, job.times.ended or time.time(), *read_datasets(job.metrics))
+        self._emit_event(job, end, job.times.ended or time.time(), *read_datasets(job.metrics))
         self._reported.pop(job.job_id)
         self._next_update.pop(job.job_id, None)
 
     def close(self) -> None:
         self._client.close(timeout=5.0)
 
-    def _emit_start(self, job: ObservedJob) -> None:
+    def _emit_start_event(self, job: ObservedJob) -> None:
         # A job of an earlier server has already started.
         kind = RunState.START if job.is_new else RunState.RUNNING
         nothing: frozenset[DatasetName] = frozenset()
-        self._emit(job, kind, job.times.started or job.submitted, nothing, nothing)
+        self._emit_event(job, kind, job.times.started or job.submitted, nothing, nothing)
         self._reported[job.job_id] = (nothing, nothing)
 
-    def _emit(
+    def _emit_event(
         self,
         job: ObservedJob,
         kind: RunState,

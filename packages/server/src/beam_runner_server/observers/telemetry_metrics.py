@@ -100,14 +100,14 @@ class JobInstruments:
             yield Observation(count, {"beam.job.state": state.name})
 
     def _observe_stages(self, field: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        def observe(options: CallbackOptions) -> Iterator[Observation]:
+        def observe_stage_metric(options: CallbackOptions) -> Iterator[Observation]:
             for seen in self._list_job_samples():
                 for stage in seen.figures.stages:
                     value = getattr(stage, field)
                     if value is not None:
                         yield Observation(value, seen.attributes | _describe_stage(stage))
 
-        return observe
+        return observe_stage_metric
 
     def _observe_elements(self, options: CallbackOptions) -> Iterator[Observation]:
         for seen in self._list_job_samples():
@@ -125,12 +125,12 @@ class JobInstruments:
     def _observe_distributions(
         self, part: str
     ) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        def observe(options: CallbackOptions) -> Iterator[Observation]:
+        def observe_distribution(options: CallbackOptions) -> Iterator[Observation]:
             for value, attributes in self._iterate_user_metrics():
                 if isinstance(value, Distribution):
                     yield Observation(getattr(value, part), attributes)
 
-        return observe
+        return observe_distribution
 
     def _iterate_user_metrics(self) -> Iterator[tuple[MetricValue | None, _Attributes]]:
         for seen in self._list_job_samples():

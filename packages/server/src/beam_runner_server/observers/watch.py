@@ -49,7 +49,7 @@ class JobWatch:
         self._since = time.time()
         self._fails = False
         self._stopping = threading.Event()
-        self._thread = start_helper_thread(self._run, "job-watch")
+        self._thread = start_helper_thread(self._poll_until_stopped, "job-watch")
 
     def stop(self) -> None:
         """Polls the jobs for the last time, and closes the exporter."""
@@ -57,7 +57,7 @@ class JobWatch:
         self._thread.join(_CLOSE_SECONDS)
         self._client.close()
 
-    def _run(self) -> None:
+    def _poll_until_stopped(self) -> None:
         # Don't measure the first poll, which opens the connection.
         self._sample_jobs()
         pause = _LOOK_SECONDS

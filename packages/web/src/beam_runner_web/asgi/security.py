@@ -83,7 +83,7 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_security_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
@@ -93,7 +93,7 @@ class RequestGuard:
             await send(message)
 
         refusal = self._find_refusal(scope)
-        await (refusal or self._app)(scope, receive, send_guarded)
+        await (refusal or self._app)(scope, receive, send_with_security_headers)
 
     def _find_refusal(self, scope: Scope) -> Response | None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))

@@ -30,11 +30,11 @@ _LINE = (
 _PRINTS = "The output of the process is in the job's log"
 
 
-def _is_never_covered(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
+def _is_never_explained(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
     return False
 
 
-def _is_always_covered(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
+def _is_always_explained(facts: JobFacts, execution: Execution, wait: Wait) -> bool:
     return True
 
 
@@ -64,14 +64,14 @@ class _WaitRule:
     Attributes:
         at_once: whether to report the wait immediately. If not, the wait is reported only if the
             job has committed nothing for some seconds.
-        is_told: function that returns whether to omit the wait, because another sentence explains
+        is_explained_elsewhere: function that returns whether to omit the wait, because another sentence explains
             it or it's normal.
         page: the page with details; empty for the stage's card on the page of stages.
         more: an additional explanation.
     """
 
     at_once: bool
-    is_told: Callable[[JobFacts, Execution, Wait], bool] = _is_never_covered
+    is_explained_elsewhere: Callable[[JobFacts, Execution, Wait], bool] = _is_never_explained
     page: str = ""
     more: str = ""
 
@@ -82,16 +82,24 @@ _TABLE: Mapping[WaitKind, _WaitRule] = {
     WaitKind.SIDE_INPUT: _WaitRule(at_once=True),
     WaitKind.HOLD: _WaitRule(at_once=True),
     WaitKind.PROCESS: _WaitRule(at_once=True, page="now", more=_LINE),
-    WaitKind.HARNESS: _WaitRule(at_once=True, is_told=_is_short_wait, page="logs", more=_PRINTS),
-    WaitKind.TASKS: _WaitRule(at_once=False, is_told=_are_bundles_reported, page="now"),
-    WaitKind.BUNDLES: _WaitRule(at_once=False, is_told=_are_bundles_reported),
-    WaitKind.RETRY: _WaitRule(at_once=False, is_told=_are_failures_reported),
-    WaitKind.END_OF_INPUT: _WaitRule(at_once=False, is_told=_are_stalled_bundles_reported),
-    WaitKind.END_OF_SECTION_INPUT: _WaitRule(at_once=False, is_told=_are_stalled_bundles_reported),
-    WaitKind.RESUMPTION: _WaitRule(at_once=False, is_told=_is_always_covered),
-    WaitKind.TIMER: _WaitRule(at_once=False, is_told=_is_always_covered),
-    WaitKind.WATERMARK: _WaitRule(at_once=False, is_told=_is_always_covered),
-    WaitKind.UPSTREAM: _WaitRule(at_once=False, is_told=_is_always_covered),
+    WaitKind.HARNESS: _WaitRule(
+        at_once=True, is_explained_elsewhere=_is_short_wait, page="logs", more=_PRINTS
+    ),
+    WaitKind.TASKS: _WaitRule(
+        at_once=False, is_explained_elsewhere=_are_bundles_reported, page="now"
+    ),
+    WaitKind.BUNDLES: _WaitRule(at_once=False, is_explained_elsewhere=_are_bundles_reported),
+    WaitKind.RETRY: _WaitRule(at_once=False, is_explained_elsewhere=_are_failures_reported),
+    WaitKind.END_OF_INPUT: _WaitRule(
+        at_once=False, is_explained_elsewhere=_are_stalled_bundles_reported
+    ),
+    WaitKind.END_OF_SECTION_INPUT: _WaitRule(
+        at_once=False, is_explained_elsewhere=_are_stalled_bundles_reported
+    ),
+    WaitKind.RESUMPTION: _WaitRule(at_once=False, is_explained_elsewhere=_is_always_explained),
+    WaitKind.TIMER: _WaitRule(at_once=False, is_explained_elsewhere=_is_always_explained),
+    WaitKind.WATERMARK: _WaitRule(at_once=False, is_explained_elsewhere=_is_always_explained),
+    WaitKind.UPSTREAM: _WaitRule(at_once=False, is_explained_elsewhere=_is_always_explained),
     WaitKind.OTHER: _WaitRule(at_once=False),
 }
 
@@ -135,7 +143,7 @@ def _select_unexplained_waits(facts: JobFacts, execution: Execution) -> list[Wai
     return [
         wait
         for wait in execution.waits
-        if not _TABLE[wait.kind].is_told(facts, execution, wait)
+        if not _TABLE[wait.kind].is_explained_elsewhere(facts, execution, wait)
         and not _waits_for_sibling_step(facts, wait)
     ]
 

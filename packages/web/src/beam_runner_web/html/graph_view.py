@@ -74,7 +74,7 @@ def draw_graph(job: JobView, seen: GraphView, step: str = "") -> GraphPicture | 
         return None
     around = ""
     if seen.too_large:
-        around = _find_focus(job, seen, step)
+        around = _find_focused_step(job, seen, step)
         seen = limit_view(seen, around)
     rows = [job.row(key, seen.opened) for key in seen.visible]
     lines = [() if row.open else _format_metric_lines(job, row) for row in rows]
@@ -97,7 +97,7 @@ def draw_graph(job: JobView, seen: GraphView, step: str = "") -> GraphPicture | 
     return GraphPicture(nodes, flows, drawn.width, drawn.height, name)
 
 
-def _find_focus(job: JobView, seen: GraphView, step: str) -> str:
+def _find_focused_step(job: JobView, seen: GraphView, step: str) -> str:
     """Returns the visible, closed step that a reader looks for first."""
     closed = set(seen.visible) - seen.opened
     wanted = (

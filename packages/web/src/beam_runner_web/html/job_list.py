@@ -158,16 +158,16 @@ def filter_jobs(
     ]
     named.reverse()
     counts = {one: sum(_matches_state(line, one) for line in named) for one in STATES}
-    left = _sort_lines([one for one in named if not state or _matches_state(one, state)], sort)
+    left = _sort_job_lines([one for one in named if not state or _matches_state(one, state)], sort)
     if is_grouped:
-        left = _group_lines(left)
+        left = _group_job_lines(left)
     pages = max(1, -(-len(left) // PAGE_LENGTH))
     page = min(max(1, page), pages)
     start = (page - 1) * PAGE_LENGTH
     return JobList(tuple(left[start : start + PAGE_LENGTH]), counts, len(left), page, pages)
 
 
-def _sort_lines(lines: list[JobLine], sort: str) -> list[JobLine]:
+def _sort_job_lines(lines: list[JobLine], sort: str) -> list[JobLine]:
     by, is_descending = sort.removeprefix("-"), sort.startswith("-")
     if by == "name":
         return sorted(lines, key=lambda line: line.name.lower(), reverse=is_descending)
@@ -182,7 +182,7 @@ def _sort_lines(lines: list[JobLine], sort: str) -> list[JobLine]:
     return [line for _, line in known] + [line for at, line in times if at is None]
 
 
-def _group_lines(lines: list[JobLine]) -> list[JobLine]:
+def _group_job_lines(lines: list[JobLine]) -> list[JobLine]:
     counts = Counter(line.name for line in lines)
     first = {line.name: line for line in reversed(lines)}
     return [attrs.evolve(one, runs=counts[one.name]) for one in lines if first[one.name] is one]

@@ -37,15 +37,15 @@ class NamedProcess:
         Each call takes some milliseconds until the process is found. A process that exits quickly
         may never be found.
         """
-        if self._process is None or not self._has_name(self._process):
-            self._process = next(filter(self._has_name, list_processes()), self._process)
+        if self._process is None or not self._has_process_name(self._process):
+            self._process = next(filter(self._has_process_name, list_processes()), self._process)
         if self._process is None:
             return None
         found = measure_process_activity(self._process) or HarnessActivity(self._ran, wants=False)
         self._ran = found.ran
         return found
 
-    def _has_name(self, process: int) -> bool:
+    def _has_process_name(self, process: int) -> bool:
         try:
             with open(f"/proc/{process}/cmdline", "rb") as file:
                 return self._name in file.read()

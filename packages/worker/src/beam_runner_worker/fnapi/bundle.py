@@ -94,7 +94,7 @@ class SdkBundle:
                     or (for_room and (self.has_capacity() or self.is_input_complete()))
                 )
             )
-            return self._take_received()
+            return self._take_received_data()
 
     def poll_received(self) -> list[ReceivedData]:
         """Returns the data that the SDK has sent so far, without waiting.
@@ -104,14 +104,14 @@ class SdkBundle:
             Exception: the error passed to :meth:`fail`.
         """
         with self.changed:
-            return self._take_received()
+            return self._take_received_data()
 
     def raise_failure(self) -> None:
         """Raises the error that was passed to :meth:`fail`, if any."""
         if self._failure is not None:
             raise self._failure
 
-    def _take_received(self) -> list[ReceivedData]:
+    def _take_received_data(self) -> list[ReceivedData]:
         self.raise_failure()
         if self._lost is not None:
             raise HarnessError(self._lost)

@@ -122,13 +122,13 @@ def _read_in_background(
             return
         ended()
 
-    def lose_connection(error: BaseException) -> None:
+    def mark_connection_lost(error: BaseException) -> None:
         connection.mark_lost(
             f"the server stopped reading the {name} stream of the SDK:"
             f" {type(error).__name__}: {error}"
         )
 
-    start_essential_thread(read_messages, f"fnapi-{name}", lose_connection)
+    start_essential_thread(read_messages, f"fnapi-{name}", mark_connection_lost)
 
 
 def _call_at_end(context: grpc.ServicerContext, callback: Callable[[], None]) -> None:
@@ -250,7 +250,9 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
         connection = self._workers.find_caller(context)
         try:
             for batch in batches:
-                records = [_convert_entry(e) for e in batch.log_entries if not _is_irrelevant(e)]
+                records = [
+                    _convert_entry(e) for e in batch.log_entries if not _is_irrelevant_entry(e)
+                ]
                 connection.last_lines.extend(record.message for record in records)
                 self._sink.log(records)
         except grpc.RpcError:
@@ -259,7 +261,7 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
         yield from ()
 
 
-def _is_irrelevant(entry: beam_fn_api_pb2.LogEntry) -> bool:
+def _is_irrelevant_entry(entry: beam_fn_api_pb2.LogEntry) -> bool:
     """Returns True if a log entry is irrelevant to the job and must be dropped.
 
     Java's PortableRunner raises the first error message of a job as an exception. So irrelevant

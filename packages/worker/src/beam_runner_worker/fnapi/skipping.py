@@ -43,14 +43,14 @@ def compile_skip(coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder])
 def make_counted_skip(item: Skip) -> Skip:
     """Returns a function that skips a count and the counted items."""
 
-    def skip(data: bytes, position: int) -> int:
+    def skip_counted_items(data: bytes, position: int) -> int:
         count = decode_count(data, position)
         position += COUNT_BYTES
         for _ in range(count):
             position = item(data, position)
         return position
 
-    return skip
+    return skip_counted_items
 
 
 def make_sequence_skip(parts: Sequence[Skip]) -> Skip:
@@ -59,12 +59,12 @@ def make_sequence_skip(parts: Sequence[Skip]) -> Skip:
         first, second = parts
         return lambda data, position: second(data, first(data, position))
 
-    def skip(data: bytes, position: int) -> int:
+    def skip_values(data: bytes, position: int) -> int:
         for part in parts:
             position = part(data, position)
         return position
 
-    return skip
+    return skip_values
 
 
 def _make_fixed_skip(size: int) -> Skip:
@@ -96,7 +96,7 @@ def _make_iterable_skip(parts: list[Skip]) -> Skip:
     (item,) = parts
     skip_known = make_counted_skip(item)
 
-    def skip(data: bytes, position: int) -> int:
+    def skip_iterable(data: bytes, position: int) -> int:
         if decode_count(data, position) >= 0:
             return skip_known(data, position)
         position += COUNT_BYTES
@@ -109,7 +109,7 @@ def _make_iterable_skip(parts: list[Skip]) -> Skip:
             for _ in range(count):
                 position = item(data, position)
 
-    return skip
+    return skip_iterable
 
 
 _LEAVES: dict[str, Skip] = {

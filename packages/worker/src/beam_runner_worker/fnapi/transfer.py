@@ -107,9 +107,9 @@ class BundleTransfer:
         """Sends a message to the SDK. Until the SDK accepts the message, the method writes the SDK's
         output to the runner.
         """
-        self._write_received(self._bundle.poll_received())
+        self._write_received_data(self._bundle.poll_received())
         while not self._bundle.has_capacity() and not self._is_input_complete():
-            self._write_received(self._bundle.wait_for_work(None, for_room=True))
+            self._write_received_data(self._bundle.wait_for_work(None, for_room=True))
         if not self._is_input_complete():
             self._connection.send_elements(self._bundle, elements, count)
 
@@ -130,9 +130,9 @@ class BundleTransfer:
             if response is not None and (response.error or not self._open):
                 self._bundle.raise_failure()
                 return response
-            self._write_received(self._bundle.wait_for_work(response, for_room=False))
+            self._write_received_data(self._bundle.wait_for_work(response, for_room=False))
 
-    def _write_received(self, received: list[ReceivedData]) -> None:
+    def _write_received_data(self, received: list[ReceivedData]) -> None:
         for part in received:
             if part.family is None:
                 self._write_data(part)
