@@ -123,14 +123,14 @@ def test_job_services_example_serves_observes_and_drains_a_job(
         with JobClient(server.address) as client:
             pipeline = beam.Pipeline()
             _ = pipeline | beam.Impulse()
-            job_id = client.submit(pipeline.to_runner_api().SerializeToString())
+            job_id = client.submit_job(pipeline.to_runner_api().SerializeToString())
             names: dict[str, Any] = {"job_id": job_id}
             pages = ("docs/how-to/monitoring.md", "docs/how-to/failures-and-stops.md")
             for block in (block for page in pages for block in EXAMPLES[page]):
                 if "JobClient" not in block:
                     continue
                 exec(block.replace("localhost:8099", server.address), names)
-            client.cancel(job_id)
+            client.cancel_job(job_id)
             states.append(client.wait_until_finish(job_id))
 
     own_port = served.replace("port=8099", "port=0")

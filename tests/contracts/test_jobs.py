@@ -93,18 +93,18 @@ def proto(build: Any) -> bytes:
 
 
 def test_empty_job_finishes_and_leaves_no_data(client: JobClient, tmp_path: Path) -> None:
-    job_id = client.submit(proto(lambda p: None))
-    states = [event.state for event in client.states(job_id, 20)]
+    job_id = client.submit_job(proto(lambda p: None))
+    states = [event.state for event in client.follow_states(job_id, 20)]
     assert states[-1] is JobState.DONE
-    assert client.metrics(job_id).committed == ()
+    assert client.get_metrics(job_id).committed == ()
     assert not (tmp_path / "jobs" / job_id).exists()
 
 
 def test_cancel_of_a_finished_job_has_no_effect(client: JobClient) -> None:
-    job_id = client.submit(proto(lambda p: None))
+    job_id = client.submit_job(proto(lambda p: None))
     assert client.wait_until_finish(job_id, 20) is JobState.DONE
-    client.cancel(job_id)
-    assert client.state(job_id).state is JobState.DONE
+    client.cancel_job(job_id)
+    assert client.get_state(job_id).state is JobState.DONE
 
 
 def test_unsupported_feature_fails_run_and_is_reported_by_name(client: JobClient) -> None:
@@ -114,8 +114,10 @@ def test_unsupported_feature_fails_run_and_is_reported_by_name(client: JobClient
         strategy.accumulation_mode = beam_runner_api_pb2.AccumulationMode.RETRACTING
     pipeline = changed.SerializeToString()
     with pytest.raises(JobApiError, match=r"retractions \(in 'Here'") as raised:
-        client.submit(pipeline)
+        client.submit_job(pipeline)
     assert raised.value.code == "UNIMPLEMENTED"
-    (job,) = client.jobs()
+    (job,) = client.list_jobs()
     assert job.state is JobState.FAILED
-    assert any("Here" in getattr(entry, "text", "") for entry in client.messages(job.job_id, 20))
+    assert any(
+        "Here" in getattr(entry, "text", "") for entry in client.follow_messages(job.job_id, 20)
+    )

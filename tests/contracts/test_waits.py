@@ -139,7 +139,7 @@ class Seen:
 
     def __exit__(self, *_: object) -> None:
         with self._client:
-            self._client.cancel(self.job.job_id)
+            self._client.cancel_job(self.job.job_id)
             self._client.wait_until_finish(self.job.job_id, SECONDS)
 
     def get_execution(self) -> Execution:
@@ -218,7 +218,7 @@ def test_wait_for_an_unresponsive_and_lost_process_is_reported(
         os.kill(pid, signal.SIGKILL)
         assert seen.job.wait() is JobState.DONE
         with JobClient(seen.job.address) as client:
-            (group,) = client.errors(seen.job.job_id).groups
+            (group,) = client.get_errors(seen.job.job_id).groups
         assert group.failure.cause == FailureCause.LOST_PROCESS
         assert group.retried == 1
         seen.tells(CauseKind.ERROR)
@@ -341,7 +341,7 @@ def test_failed_job_reports_the_bundle_that_caused_the_failure(
     seen = Seen(pipelines.job(pipeline), web)
     assert seen.job.wait() is JobState.FAILED
     with JobClient(seen.job.address) as client:
-        (group,) = client.errors(seen.job.job_id).groups
+        (group,) = client.get_errors(seen.job.job_id).groups
     failure = group.failure
     assert (failure.cause, failure.text) == (FailureCause.USER_CODE, "no 1")
     assert failure.element

@@ -93,7 +93,7 @@ def answers(address: str) -> bool:
     """Returns whether a server lists its jobs."""
     with JobClient(address) as client:
         try:
-            client.jobs()
+            client.list_jobs()
         except JobApiError:
             return False
         return True

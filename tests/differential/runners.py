@@ -194,7 +194,7 @@ class Server:
             state = client.wait_until_finish(job_id, _JOB_SECONDS)
             if state is JobState.DONE:
                 return
-            messages = client.messages(job_id, _JOB_SECONDS)
+            messages = client.follow_messages(job_id, _JOB_SECONDS)
             told = [
                 m.text for m in messages if isinstance(m, JobMessage) and m.importance >= _ERROR
             ]

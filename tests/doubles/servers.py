@@ -51,11 +51,13 @@ class Reporter:
     states: list[tuple[JobState, str | None]] = attrs.field(factory=list)
     messages: list[tuple[Any, ...]] = attrs.field(factory=list)
 
-    def state(self, state: JobState, reason: str | None = None, record: object = None) -> bool:
+    def report_state(
+        self, state: JobState, reason: str | None = None, record: object = None
+    ) -> bool:
         self.states.append((state, reason))
         return not (self.refuses and state.is_terminal)
 
-    def message(
+    def report_message(
         self,
         importance: Importance,
         text: str,
@@ -64,7 +66,7 @@ class Reporter:
     ) -> None:
         self.messages.append((importance, text, transform))
 
-    def log(self, lines: Iterable[MessageLine]) -> None:
+    def report_messages(self, lines: Iterable[MessageLine]) -> None:
         self.messages.extend(line[:4] for line in lines)
 
 
@@ -243,7 +245,7 @@ class Server:
 
     @property
     def seen(self) -> dict[str, int]:
-        return seen_in(self.job.metrics().committed)
+        return seen_in(self.job.get_metrics().committed)
 
     def stop(self) -> None:
         self.store.close()

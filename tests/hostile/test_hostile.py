@@ -112,7 +112,7 @@ def serve_a_good_job(address: str, pipeline: bytes) -> float:
     """Runs a job; returns its duration, seconds."""
     began = time.monotonic()
     with JobClient(address, timeout=SECONDS) as client:
-        job_id = client.submit(pipeline)
+        job_id = client.submit_job(pipeline)
         assert client.wait_until_finish(job_id, SECONDS) is JobState.DONE
     return time.monotonic() - began
 

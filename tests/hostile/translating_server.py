@@ -25,7 +25,7 @@ class Done:
 
     def drain(self) -> None: ...
 
-    def metrics(self) -> JobMetrics:
+    def get_metrics(self) -> JobMetrics:
         return JobMetrics()
 
 
@@ -37,8 +37,8 @@ def run(job: JobSpec, reporter: JobReporter) -> Done:
         raise JobRejected(str(refusal)) from refusal
     except InvalidPipeline as refusal:
         raise JobRejected(str(refusal), unsupported=False) from refusal
-    reporter.state(JobState.RUNNING)
-    reporter.state(JobState.DONE)
+    reporter.report_state(JobState.RUNNING)
+    reporter.report_state(JobState.DONE)
     return Done()
 
 

@@ -46,7 +46,7 @@ class Chaos:
     def _has_ended(self, job_id: str) -> bool:
         try:
             with JobClient(self._lives.address) as client:
-                return client.state(job_id).state.is_terminal
+                return client.get_state(job_id).state.is_terminal
         except JobApiError:
             return False
 

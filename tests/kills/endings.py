@@ -28,7 +28,7 @@ def arrives_once(running: Lives, job: Job, total: int, seconds: float, told: str
         lambda: f"all of {total} are read: {job.counter('first')}",
     )
     with JobClient(running.address) as client:
-        client.drain(job.job_id)
+        client.drain_job(job.job_id)
     assert job.wait() is JobState.DRAINED
     print(f"KILLS {told}: {dict(running.kills)}", flush=True)
     found = {name: job.counter(name) for name in ("first", "arrived", "lost", "doubled")}

@@ -40,7 +40,7 @@ def test_drain_with_killed_processes_ends_in_state_drained(
         job = submit(pipelines_of(running, environment), unbounded, ENDLESS, tmp_path / "never")
         wait_until(lambda: job.counter("second"), 60, "something is committed")
         with JobClient(running.address) as client:
-            assert client.drain(job.job_id) is JobState.DRAINING
+            assert client.drain_job(job.job_id) is JobState.DRAINING
         for kind in kinds:
             time.sleep(chance.choice((0.0, chance.uniform(0.0, PAUSE_SECONDS))))
             strike(running, kind, chance.randrange(100))

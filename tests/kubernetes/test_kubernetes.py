@@ -111,7 +111,7 @@ def start_job(server: JobServerProcess, out: Path) -> Job:
 def check_result(address: str, job_id: str, out: Path) -> None:
     with JobClient(address) as client:
         state = client.wait_until_finish(job_id, 200)
-        assert state is JobState.DONE, list(client.messages(job_id, 10))[-3:]
+        assert state is JobState.DONE, list(client.follow_messages(job_id, 10))[-3:]
     assert sum(int(file.read_text()) for file in out.iterdir()) == sum(range(NUMBERS))
 
 

@@ -202,7 +202,7 @@ class Run:
         return self._state().is_terminal or self._counters()[wanted] > 0
 
     def _state(self) -> JobState:
-        return self._ask(lambda client, job_id: client.state(job_id).state)
+        return self._ask(lambda client, job_id: client.get_state(job_id).state)
 
     def _ask(self, question: Callable[[JobClient, str], _Result]) -> _Result:
         """Returns the server's answer to a question about the job.
@@ -224,7 +224,7 @@ class Run:
     def _counters(self) -> Counter[str]:
         """Returns the committed counters of the job; `failed` is the number of failed attempts."""
         counters: Counter[str] = Counter()
-        metrics = self._ask(lambda client, job_id: client.metrics(job_id))
+        metrics = self._ask(lambda client, job_id: client.get_metrics(job_id))
         for info in metrics.committed:
             if info.urn == _COUNTER and info.labels["NAMESPACE"] == "kills":
                 counters[info.labels["NAME"]] += decode_metric_value(info)
@@ -275,7 +275,7 @@ class Run:
         if self._job is None:
             return
         try:
-            self._ask(lambda client, job_id: client.cancel(job_id))
+            self._ask(lambda client, job_id: client.cancel_job(job_id))
         except JobApiError as error:
             self.result.detail += f"; it can't be cancelled: {error}"
 
@@ -296,6 +296,6 @@ def _errors(client: JobClient, job_id: str) -> str:
 
 def _texts(client: JobClient, job_id: str, least: Importance = Importance.DEBUG) -> Iterator[str]:
     """Yields the messages of a job that has ended."""
-    for entry in client.messages(job_id, 30):
+    for entry in client.follow_messages(job_id, 30):
         if isinstance(entry, JobMessage) and entry.importance >= least:
             yield entry.text

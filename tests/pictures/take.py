@@ -99,10 +99,10 @@ def main(folder: Path) -> None:
         ]
         jobs = wait_for(
             "three jobs",
-            lambda: len(found := {job.job_name: job for job in client.jobs()}) == 3 and found,
+            lambda: len(found := {job.job_name: job for job in client.list_jobs()}) == 3 and found,
         )
         orders, prices = (jobs[name].job_id for name in ("orders", "prices"))
-        wait_for("a failure", lambda: client.state(prices).state is JobState.FAILED)
+        wait_for("a failure", lambda: client.get_state(prices).state is JobState.FAILED)
         wait_for(
             "a bundle that blocks",
             lambda: any(one.seconds > 15 for one in client.get_execution(orders).bundles),

@@ -58,7 +58,7 @@ def test_vanished_client_fails_only_its_loopback_job(
     if environment == "LOOPBACK":
         flags.append("--environment_type=LOOPBACK")
     with JobClient(server.address) as client:
-        before = {info.job_id for info in client.jobs()}
+        before = {info.job_id for info in client.list_jobs()}
         process = subprocess.Popen(
             [
                 sys.executable,
@@ -74,7 +74,7 @@ def test_vanished_client_fails_only_its_loopback_job(
         wait_until(begun.exists, 60, "the job is at work")
         os.kill(process.pid, signal.SIGKILL)
         process.wait(10)
-        (job_id,) = {info.job_id for info in client.jobs()} - before
+        (job_id,) = {info.job_id for info in client.list_jobs()} - before
         time.sleep(0.5)
         go_on.touch()
         state = client.wait_until_finish(job_id, 90)
@@ -92,7 +92,7 @@ def test_malformed_pipelines_are_refused(embedded: Pipelines, server: JobServerP
     dangling.CopyFrom(proto)
     dangling.root_transform_ids.append("nowhere")
     with JobClient(server.address) as client, pytest.raises(JobApiError, match="nowhere"):
-        client.submit(dangling.SerializeToString())
+        client.submit_job(dangling.SerializeToString())
     check_alive(embedded)
 
 
@@ -117,7 +117,7 @@ def test_payload_that_is_not_a_function_fails_the_job(
     payload.do_fn.urn = "beam:dofn:pickled_python_info:v1"
     payload.do_fn.payload = b"nonsense"
     with JobClient(server.address) as client:
-        job_id = client.submit(broken_pardo(embedded, payload.SerializeToString()))
+        job_id = client.submit_job(broken_pardo(embedded, payload.SerializeToString()))
         assert client.wait_until_finish(job_id, 60) is JobState.FAILED
     check_alive(embedded)
 

@@ -82,9 +82,9 @@ def drained(job: Job, begun: Path) -> None:
     """Drains a job once its first window is closed."""
     wait_until(begun.exists, 60, "the first window is closed")
     with JobClient(job.address) as client:
-        told = {info.urn for info in client.metrics(job.job_id).attempted}
+        told = {info.urn for info in client.get_metrics(job.job_id).attempted}
         assert "beam_spark:stage:output_watermark:v1" in told
-        assert client.drain(job.job_id) is JobState.DRAINING
+        assert client.drain_job(job.job_id) is JobState.DRAINING
     assert job.wait() is JobState.DRAINED
 
 
@@ -138,7 +138,7 @@ def test_drain_respects_the_polling_delay_of_a_source(embedded: Pipelines, tmp_p
     job = embedded.job(pipeline)
     wait_until(lambda: job.counter("asked"), 60, "the source has asked")
     with JobClient(job.address) as client:
-        assert client.drain(job.job_id) is JobState.DRAINING
+        assert client.drain_job(job.job_id) is JobState.DRAINING
     began = time.monotonic()
     before = job.counter("asked")
     wait_until(lambda: job.counter("asked") >= before + 3, 60, "the source has asked again")

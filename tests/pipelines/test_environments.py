@@ -89,7 +89,7 @@ def test_pipeline_with_several_environments_gives_exact_results(
     for environment in components.environments.values():
         del environment.dependencies[:]
     with JobClient(embedded.address) as client:
-        job_id = client.submit(proto.SerializeToString())
+        job_id = client.submit_job(proto.SerializeToString())
         assert client.wait_until_finish(job_id, 120) is JobState.DONE
     seen = [[int(n) for n in line.split()] for line in out.read_text().splitlines()]
     assert sorted(n for n, *_ in seen) == [1, 2]

@@ -97,9 +97,11 @@ def test_combine_lifted_by_the_client_gives_exact_results(embedded: Pipelines) -
     assert "beam:transform:combine_per_key_precombine:v1" in urns
     assert "beam:transform:combine_per_key_extract_outputs:v1" in urns
     with JobClient(embedded.address) as client:
-        job_id = client.submit(lifted.SerializeToString(), {"beam:option:job_name:v1": "lifted"})
-        messages = [getattr(m, "text", "") for m in client.messages(job_id, 60)]
-        assert client.state(job_id).state is JobState.DONE, messages
+        job_id = client.submit_job(
+            lifted.SerializeToString(), {"beam:option:job_name:v1": "lifted"}
+        )
+        messages = [getattr(m, "text", "") for m in client.follow_messages(job_id, 60)]
+        assert client.get_state(job_id).state is JobState.DONE, messages
 
 
 def get_environment(pipelines: Pipelines) -> Any:

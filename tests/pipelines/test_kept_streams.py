@@ -25,7 +25,7 @@ def story_of(job: Job) -> BundleStatus:
 
 def kept_until(job: Job) -> float | None:
     with JobClient(job.address) as client:
-        return {one.job_id: one.kept_until for one in client.job_times()}[job.job_id]
+        return {one.job_id: one.kept_until for one in client.get_job_times()}[job.job_id]
 
 
 def folder_of(lives: ServerLives, job: Job) -> Path:

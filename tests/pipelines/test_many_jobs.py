@@ -67,7 +67,7 @@ def test_ten_concurrent_jobs_give_exact_results(
     assert any("ZeroDivisionError" in m.text for m in jobs[FAILING].messages())
     server.wait_until_idle()
     with JobClient(server.address) as client:
-        known = {info.job_id: info.state for info in client.jobs()}
+        known = {info.job_id: info.state for info in client.list_jobs()}
     assert [known[job.job_id] for job in jobs] == expected
 
 

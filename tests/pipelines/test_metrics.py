@@ -58,7 +58,7 @@ def test_metrics_of_every_kind_have_exact_values(everywhere: Pipelines) -> None:
     for paths in job.metric("bounded_tries", "paths"):
         assert set(paths.flattened()) == {("all", "odd", False), ("all", "even", False)}
     with JobClient(job.address) as client:
-        metrics = client.metrics(job.job_id)
+        metrics = client.get_metrics(job.job_id)
     # Python's SDK doesn't report histograms as of Beam 2.77.
     for infos in (metrics.committed, metrics.attempted):
         times = [info for info in infos if info.urn.endswith("process_bundle_msecs:v1")]
@@ -175,7 +175,7 @@ def test_late_values_are_counted_as_dropped(pipelines: Pipelines) -> None:
     job = pipelines.job(pipeline)
     assert job.wait() is JobState.DONE
     with JobClient(job.address) as client:
-        infos = client.metrics(job.job_id).committed
+        infos = client.get_metrics(job.job_id).committed
     dropped = [info for info in infos if info.urn == "beam_spark:stage:dropped_values:v1"]
     assert [decode_metric_value(info) for info in dropped] == [1]
 
@@ -207,7 +207,7 @@ def test_late_elements_of_a_stateful_step_are_processed_or_counted(
     job = pipelines.job(pipeline)
     assert job.wait() is JobState.DONE
     with JobClient(job.address) as client:
-        infos = client.metrics(job.job_id).committed
+        infos = client.get_metrics(job.job_id).committed
     dropped = [info for info in infos if info.urn == "beam_spark:stage:dropped_values:v1"]
     assert [decode_metric_value(info) for info in dropped] == [2 * len(late)]
     assert job.counter("passed") == 2 * len(timely)
@@ -220,7 +220,7 @@ def test_element_count_is_reported_for_each_pcollection(embedded: Pipelines) -> 
     job = embedded.job(pipeline)
     assert job.wait() is JobState.DONE
     with JobClient(embedded.address) as client:
-        infos = client.metrics(job.job_id).committed
+        infos = client.get_metrics(job.job_id).committed
     counts = [info for info in infos if info.urn == "beam:metric:element_count:v1"]
     assert len(counts) >= 2
     assert all("PCOLLECTION" in info.labels for info in counts)

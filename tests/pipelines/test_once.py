@@ -93,7 +93,7 @@ def test_job_metrics_contain_the_number_of_started_bundles(pipelines: Pipelines)
     job = pipelines.job(p)
     assert job.wait() is JobState.DONE
     with JobClient(pipelines.address) as client:
-        infos = client.metrics(job.job_id).attempted
+        infos = client.get_metrics(job.job_id).attempted
     counts = {
         (info.urn.split(":")[2], info.labels["STAGE"]): decode_metric_value(info)
         for info in infos

@@ -160,7 +160,7 @@ def test_stream_with_an_attempt_limit_fails_and_keeps_its_state(
     assert "ValueError: for ever" in found[-1]
     assert "(attempt 2 of 2)" in found[-1]
     with JobClient(patient.address) as client:
-        kept = {one.job_id: one.kept_until for one in client.job_times()}[job.job_id]
+        kept = {one.job_id: one.kept_until for one in client.get_job_times()}[job.job_id]
     assert kept == pytest.approx(time.time() + 7 * 24 * 3600, abs=600)
     assert (state_dir / "jobs" / job.job_id).is_dir()
 

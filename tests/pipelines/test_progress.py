@@ -70,7 +70,7 @@ def test_interrupted_program_names_command_that_stops_job(
     with JobClient(embedded.address) as client:
 
         def find_job() -> str:
-            ids = (one.job_id for one in client.jobs() if one.state is JobState.RUNNING)
+            ids = (one.job_id for one in client.list_jobs() if one.state is JobState.RUNNING)
             return next((one for one in ids if one.startswith("sleeps-")), "")
 
         wait_until(find_job, SECONDS, "the job runs")
@@ -83,5 +83,5 @@ def test_interrupted_program_names_command_that_stops_job(
         _, shown = program.communicate(timeout=SECONDS)
         stop = f"beam-spark-jobserver cancel {job_id} --job-endpoint {embedded.address}"
         assert f"job {job_id} goes on; to stop the job: {stop}\n" in shown
-        assert client.state(job_id).state is JobState.RUNNING
-        client.cancel(job_id)
+        assert client.get_state(job_id).state is JobState.RUNNING
+        client.cancel_job(job_id)

@@ -70,7 +70,7 @@ def test_failing_elements_are_written_to_the_quarantine(streams: Pipelines, tmp_
     assert all(f"poison {row['timestamp_ms'] // 1000}" in row["traceback"] for row in rows)
     assert any("in quarantine" in message.text for message in job.messages())
     with JobClient(job.address) as client:
-        metrics = client.metrics(job.job_id).committed
+        metrics = client.get_metrics(job.job_id).committed
     (counted_by_step,) = (one for one in metrics if one.urn == "beam_spark:step:quarantined:v1")
     assert counted_by_step.labels["PTRANSFORM"] == "Fails"
     assert decode_metric_value(counted_by_step) == len(POISONED)

@@ -99,6 +99,6 @@ def test_message_of_a_failed_bundle_is_processed_once_and_acknowledged(
     wait_until(lambda: len(list(tmp_path.glob("done-*"))) == COUNT, 60, "all are processed")
     wait_until(lambda: not list(delivered.glob("*/*")), 60, "all are acknowledged")
     with JobClient(everywhere.address) as client:
-        client.drain(job.job_id)
+        client.drain_job(job.job_id)
     assert job.wait() is JobState.DRAINED
     assert all(file.read_text() == "once" for file in tmp_path.glob("done-*"))

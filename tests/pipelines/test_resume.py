@@ -93,7 +93,7 @@ class Follower:
 
     def _follow(self) -> None:
         with JobClient(self._job.address) as client:
-            for entry in client.messages(self._job.job_id, 200, reconnect_seconds=120):
+            for entry in client.follow_messages(self._job.job_id, 200, reconnect_seconds=120):
                 if isinstance(entry, JobMessage):
                     self.heard.append(entry.text)
                 else:
@@ -256,7 +256,7 @@ def test_source_output_has_no_gap_if_the_server_is_killed_in_a_drain(
     job = pipelines.job(pipeline)
     wait_until(lambda: job.counter("committed"), 60, "a later part is committed")
     with JobClient(lives.address) as client:
-        assert client.drain(job.job_id) is JobState.DRAINING
+        assert client.drain_job(job.job_id) is JobState.DRAINING
     lives.kill_server_process()
     go_on.touch()
     lives.start_next_process()
@@ -287,7 +287,7 @@ def test_loopback_job_with_a_vanished_client_fails_with_that_reason(
     (tmp_path / "client.py").write_text(CLIENT)
     flags = ["--runner=PortableRunner", f"--job_endpoint={lives.address}"]
     with JobClient(lives.address) as jobs:
-        before = {info.job_id for info in jobs.jobs()}
+        before = {info.job_id for info in jobs.list_jobs()}
     client = subprocess.Popen(
         [
             *(sys.executable, str(tmp_path / "client.py"), str(begun)),
@@ -304,9 +304,9 @@ def test_loopback_job_with_a_vanished_client_fails_with_that_reason(
     lives.kill_server_process()
     lives.start_next_process()
     with JobClient(lives.address) as jobs:
-        (job_id,) = {info.job_id for info in jobs.jobs()} - before
+        (job_id,) = {info.job_id for info in jobs.list_jobs()} - before
         assert jobs.wait_until_finish(job_id, 100) is JobState.FAILED
-        texts = [m.text for m in jobs.messages(job_id) if isinstance(m, JobMessage)]
+        texts = [m.text for m in jobs.follow_messages(job_id) if isinstance(m, JobMessage)]
     assert "with LOOPBACK, the pool is the program that submitted the job" in texts[-1]
 
 
@@ -333,10 +333,12 @@ def test_damaged_state_file_is_moved_aside_and_reported(
     assert [file.read_bytes() for file in new_lives.state.glob(f"{name}.damaged*")] == [damaged]
     with JobClient(new_lives.address) as client:
         if name == "jobs.sqlite":
-            assert client.jobs() == ()
+            assert client.list_jobs() == ()
         else:
             assert client.wait_until_finish(job.job_id, 60) is JobState.FAILED
-            texts = [m.text for m in client.messages(job.job_id) if isinstance(m, JobMessage)]
+            texts = [
+                m.text for m in client.follow_messages(job.job_id) if isinstance(m, JobMessage)
+            ]
             assert "journal" in texts[-1]
             assert "is missing" in texts[-1]
     # The server itself is well.

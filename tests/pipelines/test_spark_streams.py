@@ -80,7 +80,7 @@ def wait_for(job: Job, condition: Callable[[], object], what: str) -> None:
 
 def drained(job: Job) -> None:
     with JobClient(job.address) as client:
-        client.drain(job.job_id)
+        client.drain_job(job.job_id)
     assert job.wait() is JobState.DRAINED
 
 

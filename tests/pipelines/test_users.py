@@ -53,15 +53,15 @@ def test_waiting_jobs_of_a_user_survive_a_killed_server(
         server_lives(tmp_path / "state", flags) as lives,
         JobClient(lives.address, credentials=Credentials(token=TOKEN)) as client,
     ):
-        jobs = [client.submit(make_pipeline(number, tmp_path)) for number in range(3)]
+        jobs = [client.submit_job(make_pipeline(number, tmp_path)) for number in range(3)]
         wait_until((tmp_path / "begun-0").exists, SECONDS, "the first job begins")
         with pytest.raises(JobApiError, match="'ann'") as refused:
-            client.submit(make_pipeline(3, tmp_path))
+            client.submit_job(make_pipeline(3, tmp_path))
         assert refused.value.code == "RESOURCE_EXHAUSTED"
         lives.kill_server_process()
         lives.start_next_process()
-        assert [client.state(job).state for job in jobs[1:]] == [JobState.STOPPED] * 2
-        assert [one.user for one in client.job_times()] == ["ann"] * 3
+        assert [client.get_state(job).state for job in jobs[1:]] == [JobState.STOPPED] * 2
+        assert [one.user for one in client.get_job_times()] == ["ann"] * 3
         assert not (tmp_path / "begun-1").exists()
         (tmp_path / "go on").touch()
         for job in jobs:

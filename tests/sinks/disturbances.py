@@ -82,9 +82,11 @@ def thaw(pid: int) -> None:
 def drain(address: str, job_id: str) -> None:
     """Drains a stream, and waits for its end."""
     with JobClient(address) as client:
-        client.drain(job_id)
+        client.drain_job(job_id)
         state = client.wait_until_finish(job_id, _SECONDS)
-        assert state in (JobState.DRAINED, JobState.DONE), list(client.messages(job_id, 5))[-3:]
+        assert state in (JobState.DRAINED, JobState.DONE), list(client.follow_messages(job_id, 5))[
+            -3:
+        ]
 
 
 def run_disturbed(

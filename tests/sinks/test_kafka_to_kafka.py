@@ -52,7 +52,7 @@ def read_lags(job: Job, topic: str) -> list[int | None]:
 def count_failures(running: Lives, job: Job) -> int:
     """Returns the number of failed attempts."""
     with JobClient(running.address) as client:
-        infos = client.metrics(job.job_id).attempted
+        infos = client.get_metrics(job.job_id).attempted
     return sum(int(decode_metric_value(one)) for one in infos if one.urn == _FAILED)
 
 

@@ -54,7 +54,9 @@ def test_job_started_with_an_old_copy_of_its_state_fails_and_keeps_the_state(
         running.go_on()
         with JobClient(running.address) as client:
             ended = client.wait_until_finish(job.job_id, 120)
-            messages = [m for m in client.messages(job.job_id, 5) if isinstance(m, JobMessage)]
+            messages = [
+                m for m in client.follow_messages(job.job_id, 5) if isinstance(m, JobMessage)
+            ]
         assert ended is JobState.FAILED
         texts = [message.text for message in messages]
         assert any("CommitConflict: commit " in text for text in texts), texts[-3:]

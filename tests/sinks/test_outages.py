@@ -71,7 +71,9 @@ def test_stream_waits_for_an_unavailable_sink(name: str, temporary: Path, tmp_pa
         wait_for_more(len(tested.read(outside)) + _MORE)
         drain(running.address, job.job_id)
         with JobClient(running.address) as client:
-            messages = [m for m in client.messages(job.job_id, 5) if isinstance(m, JobMessage)]
+            messages = [
+                m for m in client.follow_messages(job.job_id, 5) if isinstance(m, JobMessage)
+            ]
     texts = [message.text for message in messages]
     assert not any("retried" in text for text in texts)
     assert any("a sink is unavailable, so commit" in text for text in texts)

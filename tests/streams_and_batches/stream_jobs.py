@@ -109,7 +109,7 @@ def _drain(address: str, job_id: str, folder: Path, rng: random.Random) -> None:
         time.sleep(_LOOK_SECONDS)
     time.sleep(rng.choice([0.0, rng.uniform(0.0, 0.5), rng.uniform(0.0, 3.0)]))
     with JobClient(address) as client:
-        _patiently(lambda: client.state(job_id).state.is_terminal or client.drain(job_id))
+        _patiently(lambda: client.get_state(job_id).state.is_terminal or client.drain_job(job_id))
 
 
 def _patiently(call: Callable[[], _Result]) -> _Result:
@@ -129,16 +129,16 @@ def _wait(client: JobClient, job_id: str) -> JobState:
     try:
         return client.wait_until_finish(job_id, _JOB_SECONDS, _AWAY_SECONDS)
     except JobApiError as error:
-        _patiently(lambda: client.cancel(job_id))
+        _patiently(lambda: client.cancel_job(job_id))
         raise Refused(f"the job has not ended after {_JOB_SECONDS:.0f} s: {error}") from error
 
 
 def _errors(client: JobClient, job_id: str) -> str:
-    entries = _patiently(lambda: list(client.messages(job_id, _AWAY_SECONDS)))
+    entries = _patiently(lambda: list(client.follow_messages(job_id, _AWAY_SECONDS)))
     messages = [entry for entry in entries if isinstance(entry, JobMessage)]
     return " ".join(m.text for m in messages if m.importance >= Importance.ERROR)[-3000:]
 
 
 def _dropped(client: JobClient, job_id: str) -> int:
-    metrics = _patiently(lambda: client.metrics(job_id)).committed
+    metrics = _patiently(lambda: client.get_metrics(job_id)).committed
     return sum(VarIntCoder().decode(info.payload) for info in metrics if info.urn == _DROPPED)

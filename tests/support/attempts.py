@@ -63,12 +63,12 @@ class AttemptsCheck:
         """
         odd = {}
         with JobClient(self._address) as client:
-            for job in client.jobs():
+            for job in client.list_jobs():
                 if job.state not in _ENDED_WELL or job.job_id in self._seen:
                     continue
                 self._seen.add(job.job_id)
                 found = find_unequal_attempts(
-                    client.metrics(job.job_id).attempted, whole=self._whole
+                    client.get_metrics(job.job_id).attempted, whole=self._whole
                 )
                 if found:
                     odd[f"{job.job_id} ({job.job_name})"] = found

@@ -44,7 +44,7 @@ class Job:
     def wait_for(self, state: JobState, seconds: float = 60.0) -> None:
         """Waits until the job is, or has been, in a state."""
         with JobClient(self.address) as client:
-            for event in client.states(self.job_id, seconds):
+            for event in client.follow_states(self.job_id, seconds):
                 if event.state is state:
                     return
         raise AssertionError(f"{self.job_id} ended and was never {state.name}")
@@ -52,17 +52,19 @@ class Job:
     def state(self) -> JobState:
         """Current state of the job."""
         with JobClient(self.address) as client:
-            return client.state(self.job_id).state
+            return client.get_state(self.job_id).state
 
     def messages(self, seconds: float = JOB_SECONDS) -> list[JobMessage]:
         """Waits for the end of the job and returns all its messages."""
         with JobClient(self.address) as client:
-            return [m for m in client.messages(self.job_id, seconds) if isinstance(m, JobMessage)]
+            return [
+                m for m in client.follow_messages(self.job_id, seconds) if isinstance(m, JobMessage)
+            ]
 
     def cancel(self) -> None:
         """Requests the cancellation of the job."""
         with JobClient(self.address) as client:
-            client.cancel(self.job_id)
+            client.cancel_job(self.job_id)
 
     def cancel_and_measure(self) -> tuple[JobState, float]:
         """Cancels the job; returns its terminal state and the elapsed seconds."""

@@ -47,5 +47,5 @@ def test_server_continues_stream_in_state_folder_of_older_version(kept: Path) ->
     if json.loads((kept / VERSIONS).read_text()) != describe_versions():
         pytest.skip("the folder has user code of another version of Python or Beam")
     with start_server(kept / "state") as server, JobClient(server.address) as client:
-        (job,) = client.jobs()
+        (job,) = client.list_jobs()
         assert client.wait_until_finish(job.job_id, 60) is JobState.DONE

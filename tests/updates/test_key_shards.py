@@ -56,7 +56,7 @@ def test_stream_from_savepoint_with_more_key_shards_counts_each_number_once(
         updated.wait_for_results()
         job = updated.jobs[0]
         with JobClient(first.address) as client:
-            client.cancel(job.job_id)
+            client.cancel_job(job.job_id)
             assert job.wait() is JobState.CANCELLED
             client.make_savepoint(job.job_id, url)
         counted = updated.count_results()

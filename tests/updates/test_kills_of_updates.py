@@ -30,7 +30,7 @@ def replace_with_kill(
 ) -> None:
     """Replaces the running job, kills the server at a point, and waits until the next server runs the new job."""
     with JobClient(running.address) as client:
-        known = [job.job_id for job in client.jobs()]
+        known = [job.job_id for job in client.list_jobs()]
         last = find_latest_job(client, known[:-1])
     points.set(point)
     with contextlib.suppress(Exception):  # The server can be killed during the calls of the client.
@@ -64,7 +64,7 @@ def check_results(running: Lives, updated: UpdatedStream) -> None:
     """Waits for the end of the last job, and checks that each number was counted once."""
     updated.release_end()
     with JobClient(running.address) as client:
-        (last,) = (job for job in client.jobs() if not job.state.is_terminal)
+        (last,) = (job for job in client.list_jobs() if not job.state.is_terminal)
     wait_for_state(running.address, last.job_id, JobState.DONE, 4 * RUNNING_SECONDS)
     results = updated.stream.results
     assert updated.stream.count_logged_results() == results

@@ -48,7 +48,7 @@ def update(pipelines: Pipelines, stream: SunkStream, sink: Any, *flags: str, **e
 def end(stream: SunkStream, job: Job) -> None:
     """Drains the stream, and checks that the database has each number once, with the right position."""
     with JobClient(job.address) as client:
-        client.drain(job.job_id)
+        client.drain_job(job.job_id)
     assert job.wait() is JobState.DRAINED
     rows = sorted(stream.read())
     assert rows == [(number, number // KEYS) for number in range(len(rows))]

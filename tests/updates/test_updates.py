@@ -37,9 +37,9 @@ def server(started_server: RunnerServer) -> Iterator[RunnerServer]:
     """Yields the server, and cancels all jobs of the test at the end."""
     yield started_server
     with JobClient(started_server.address) as client:
-        for job in client.jobs():
+        for job in client.list_jobs():
             if not job.state.is_terminal:
-                client.cancel(job.job_id)
+                client.cancel_job(job.job_id)
                 client.wait_until_finish(job.job_id, 60)
 
 
@@ -63,7 +63,7 @@ def test_stream_updated_several_times_counts_each_number_once(
     updated.check_results()
     with JobClient(server.address) as client:
         ids = [job.job_id for job in updated.jobs]
-        found = {one.job_id: one for one in client.job_times()}
+        found = {one.job_id: one for one in client.get_job_times()}
         assert [found[one].successor for one in ids] == [*ids[1:], ""]
         assert [found[one].predecessor for one in ids] == ["", *ids[:-1]]
         report = client.get_succession(ids[1]).report
@@ -194,7 +194,7 @@ def test_update_with_wrong_options_is_refused_in_one_sentence(
     assert f"2 running jobs have the name {NAME!r}" in text
     assert first in text
     with JobClient(server.address) as client:
-        client.drain(second.job_id)
+        client.drain_job(second.job_id)
     drained = refuse(updated, "--update", f"--beam_spark_update_job={second.job_id}")
     assert "another job can't replace it" in drained
     assert updated.jobs[0].state() is JobState.RUNNING
@@ -260,9 +260,9 @@ def test_update_interrupted_by_a_stopped_server_is_left_to_the_next_server(tmp_p
     try:
         second.start()
         with JobClient(second.address) as client:
-            assert client.state(old.job_id).state is JobState.RUNNING
-            client.cancel(new.job_id)
+            assert client.get_state(old.job_id).state is JobState.RUNNING
+            client.cancel_job(new.job_id)
             assert client.wait_until_finish(new.job_id, 60) is JobState.CANCELLED
-            assert client.state(old.job_id).state is JobState.RUNNING
+            assert client.get_state(old.job_id).state is JobState.RUNNING
     finally:
         second.stop()

@@ -51,4 +51,4 @@ def roll_back(address: str, *flags: str) -> int:
 def list_jobs(server: RunnerServer) -> list[JobInfo]:
     """Returns the jobs of a server."""
     with JobClient(server.address) as client:
-        return list(client.jobs())
+        return list(client.list_jobs())

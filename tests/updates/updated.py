@@ -40,7 +40,7 @@ class UpdatedStream:
         """Starts the first job of a stream, and waits until it runs."""
         start = (int(time.time()) // WINDOW + 1) * WINDOW
         with JobClient(pipelines.address) as client:
-            earlier = frozenset(job.job_id for job in client.jobs())
+            earlier = frozenset(job.job_id for job in client.list_jobs())
         stream = Stream(start, seconds, str(folder / "results"), str(folder / "may-end"))
         begun = cls(pipelines, stream, earlier)
         begun.submit(edit).wait_for(JobState.RUNNING, RUNNING_SECONDS)
@@ -79,7 +79,7 @@ class UpdatedStream:
     def count_results(self) -> dict[str, int]:
         """Returns the sums of the counters of all jobs of the stream on the server."""
         with JobClient(self.pipelines.address) as client:
-            jobs = [job.job_id for job in client.jobs() if job.job_id not in self.earlier]
+            jobs = [job.job_id for job in client.list_jobs() if job.job_id not in self.earlier]
             return count_committed(client, jobs, tuple(self.stream.results))
 
     def check_results(self) -> None:
@@ -98,8 +98,8 @@ def count_committed(
 
     totals = dict.fromkeys(names, 0)
     for job_id in job_ids:
-        tree = StepTree(describe_pipeline(client.pipeline(job_id)))
-        for counter in compute_figures(client.metrics(job_id), tree, ()).user:
+        tree = StepTree(describe_pipeline(client.get_pipeline(job_id)))
+        for counter in compute_figures(client.get_metrics(job_id), tree, ()).user:
             if counter.name in totals:
                 totals[counter.name] += counter.committed or 0
     return totals
@@ -108,7 +108,11 @@ def count_committed(
 def find_latest_job(client: JobClient, known: Sequence[str]) -> str:
     """Returns the job of the stream that isn't known yet; empty if none exists."""
     return next(
-        (job.job_id for job in client.jobs() if job.job_name == NAME and job.job_id not in known),
+        (
+            job.job_id
+            for job in client.list_jobs()
+            if job.job_name == NAME and job.job_id not in known
+        ),
         "",
     )
 
@@ -118,8 +122,8 @@ def wait_for_state(address: str, job_id: str, state: JobState, seconds: float) -
 
     def is_in_state() -> bool:
         with JobClient(address) as client:
-            current = client.state(job_id).state
-            errors = {one.job_id: one.error for one in client.job_times()}
+            current = client.get_state(job_id).state
+            errors = {one.job_id: one.error for one in client.get_job_times()}
         assert current is state or not current.is_terminal, (job_id, current, errors[job_id])
         return current is state
 

@@ -154,7 +154,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="ne
 def test_server_command_serves_until_signal_and_leaves_no_process_or_file(running: Running) -> None:
     address = running.serving()
     with JobClient(address) as client:
-        assert client.jobs() == ()
+        assert client.list_jobs() == ()
     java, fork_server = running.java(), running.fork_server()
     assert len(list_session_processes(java)) >= 2
     assert len(list_session_processes(fork_server)) >= 3

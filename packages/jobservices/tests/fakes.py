@@ -28,13 +28,13 @@ class FakeJob:
 
     def cancel(self) -> None:
         self.cancels += 1
-        self.reporter.state(JobState.CANCELLED)
+        self.reporter.report_state(JobState.CANCELLED)
 
     def drain(self) -> None:
         self.drains += 1
-        self.reporter.state(JobState.DRAINED)
+        self.reporter.report_state(JobState.DRAINED)
 
-    def metrics(self) -> JobMetrics:
+    def get_metrics(self) -> JobMetrics:
         return self.reported_metrics
 
 
@@ -67,8 +67,8 @@ class Clock:
 
 def run_to_end(job: FakeJob) -> None:
     """Finishes the job immediately, for `FakeExecutor.on_start`."""
-    job.reporter.state(JobState.RUNNING)
-    job.reporter.state(JobState.DONE)
+    job.reporter.report_state(JobState.RUNNING)
+    job.reporter.report_state(JobState.DONE)
 
 
 def pipeline_proto() -> runner_api.Pipeline:

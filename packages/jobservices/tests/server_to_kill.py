@@ -39,16 +39,16 @@ class CountingJob:
         self.thread.start()
 
     def count(self) -> None:
-        self.reporter.state(JobState.RUNNING)
+        self.reporter.report_state(JobState.RUNNING)
         for number in range(int(self.journal.read_text()) + 1, GOAL + 1):
             if STOPPING.is_set():
                 return
             if self.cancelled.wait(0.01):
-                self.reporter.state(JobState.CANCELLED)
+                self.reporter.report_state(JobState.CANCELLED)
                 return
-            self.reporter.message(Importance.BASIC, str(number))
+            self.reporter.report_message(Importance.BASIC, str(number))
             write_whole(self.journal, str(number))
-        self.reporter.state(JobState.DONE)
+        self.reporter.report_state(JobState.DONE)
 
     def cancel(self) -> None:
         self.cancelled.set()
@@ -56,7 +56,7 @@ class CountingJob:
     def drain(self) -> None:
         pass
 
-    def metrics(self) -> JobMetrics:
+    def get_metrics(self) -> JobMetrics:
         return JobMetrics()
 
 

@@ -51,7 +51,7 @@ def channel(server):
 def test_artifact_is_staged_in_store_and_retrieved_by_harness(
     client, executor, source, store, tmp_path
 ):
-    job_id = client.submit(with_artifacts(file_artifact(source, "data.bin")))
+    job_id = client.submit_job(with_artifacts(file_artifact(source, "data.bin")))
     spec = executor.job(job_id).spec
     (artifact,) = spec.artifacts["python"]
     content = source.read_bytes()
@@ -66,7 +66,7 @@ def test_artifact_is_staged_in_store_and_retrieved_by_harness(
     assert (payload.path, payload.sha256) == (artifact.path, artifact.sha256)
     assert information.role_payload == artifact.role_payload
 
-    chunks = list(client.artifact(artifact))
+    chunks = list(client.read_artifact(artifact))
     assert b"".join(chunks) == content
     assert max(map(len, chunks)) <= 2 << 20
 
@@ -76,7 +76,7 @@ def test_artifacts_fetched_by_beam_worker_equal_staged_files(
 ):
     from apache_beam.runners.portability.artifact_service import resolve_artifacts
 
-    job_id = client.submit(with_artifacts(file_artifact(source, "data.bin")))
+    job_id = client.submit_job(with_artifacts(file_artifact(source, "data.bin")))
     pipeline = runner_api.Pipeline.FromString(executor.job(job_id).spec.pipeline)
     dependencies = pipeline.components.environments["python"].dependencies
     target = tmp_path / "worker"
@@ -91,7 +91,7 @@ def test_artifact_names_of_client_are_not_used_as_server_paths(
     client, executor, source, store, tmp_path, name
 ):
     before = files_in(tmp_path)
-    job_id = client.submit(with_artifacts(file_artifact(source, name)), job_name=name)
+    job_id = client.submit_job(with_artifacts(file_artifact(source, name)), job_name=name)
     (artifact,) = executor.job(job_id).spec.artifacts["python"]
     assert artifact.staged_name == name
     assert files_in(tmp_path) == sorted([*before, Path(artifact.path)])
@@ -102,11 +102,11 @@ def test_artifact_names_of_client_are_not_used_as_server_paths(
 
 def test_artifacts_shared_by_jobs_are_removed_with_last_job(client, executor, source, store):
     pipeline = with_artifacts(file_artifact(source, "data.bin"))
-    first, second = client.submit(pipeline), client.submit(pipeline)
+    first, second = client.submit_job(pipeline), client.submit_job(pipeline)
     assert len(files_in(store)) == 1
-    executor.job(first).reporter.state(JobState.DONE)
+    executor.job(first).reporter.report_state(JobState.DONE)
     assert len(files_in(store)) == 1
-    executor.job(second).reporter.state(JobState.FAILED)
+    executor.job(second).reporter.report_state(JobState.FAILED)
     assert files_in(store) == []
 
 
@@ -116,54 +116,54 @@ def test_artifacts_of_rejected_job_are_removed(client, executor, source, store):
 
     executor.on_start = fail
     with pytest.raises(JobApiError):
-        client.submit(with_artifacts(file_artifact(source, "data.bin")))
+        client.submit_job(with_artifacts(file_artifact(source, "data.bin")))
     assert files_in(store) == []
 
 
 def test_job_without_its_artifacts_is_not_run(client, source):
     pipeline = with_artifacts(file_artifact(source, "data.bin"))
-    prepared = client.prepare(pipeline)
+    prepared = client.prepare_job(pipeline)
     with pytest.raises(JobApiError, match=r"'python'.*data\.bin") as raised:
-        client.run(prepared)
+        client.run_job(prepared)
     assert raised.value.code == "FAILED_PRECONDITION"
-    client.stage(prepared, pipeline)
-    client.run(prepared)
+    client.stage_artifacts(prepared, pipeline)
+    client.run_job(prepared)
 
 
 def test_staged_file_with_wrong_digest_is_refused(client, source, store):
     good, bad = file_artifact(source, "good.bin"), file_artifact(source, "data.bin", "0" * 64)
     pipeline = with_artifacts(good, bad)
-    prepared = client.prepare(pipeline)
+    prepared = client.prepare_job(pipeline)
     with pytest.raises(JobApiError, match=r"data\.bin.*0000") as raised:
-        client.stage(prepared, pipeline)
+        client.stage_artifacts(prepared, pipeline)
     assert raised.value.code == "INVALID_ARGUMENT"
     assert eventually(lambda: files_in(store) == [])
 
 
 def test_staged_file_that_client_cannot_read_is_reported_as_client_error(client, store, tmp_path):
     pipeline = with_artifacts(file_artifact(tmp_path / "missing", "data.bin"))
-    prepared = client.prepare(pipeline)
+    prepared = client.prepare_job(pipeline)
     with pytest.raises(FileNotFoundError):
-        client.stage(prepared, pipeline)
+        client.stage_artifacts(prepared, pipeline)
     assert eventually(lambda: files_in(store) == [] and threads("beam-job-api") == 0)
 
 
 def test_client_stages_only_artifacts_named_by_pipeline(client, source):
-    prepared = client.prepare(with_artifacts(file_artifact("/etc/hostname", "secret")))
+    prepared = client.prepare_job(with_artifacts(file_artifact("/etc/hostname", "secret")))
     with pytest.raises(JobServicesError, match="doesn't name"):
-        client.stage(prepared, with_artifacts(file_artifact(source, "data.bin")))
+        client.stage_artifacts(prepared, with_artifacts(file_artifact(source, "data.bin")))
 
 
 def test_unknown_staging_token_stages_nothing(client, pipeline):
-    prepared = client.prepare(pipeline)
+    prepared = client.prepare_job(pipeline)
     forged = type(prepared)(prepared.preparation_id, prepared.staging_endpoint, "forged")
     with pytest.raises(JobApiError) as raised:
-        client.stage(forged, pipeline)
+        client.stage_artifacts(forged, pipeline)
     assert raised.value.code == "NOT_FOUND"
 
 
 def test_client_that_vanishes_while_staging_leaves_no_file(client, server, source, store):
-    prepared = client.prepare(with_artifacts(file_artifact(source, "data.bin")))
+    prepared = client.prepare_job(with_artifacts(file_artifact(source, "data.bin")))
     answers: queue.SimpleQueue = queue.SimpleQueue()
     answers.put(artifact_api.ArtifactResponseWrapper(staging_token=prepared.staging_token))
     channel = grpc.insecure_channel(server.address)
@@ -178,7 +178,7 @@ def test_client_that_vanishes_while_staging_leaves_no_file(client, server, sourc
 
 
 def test_client_that_ends_staging_too_early_gets_error(client, channel, source):
-    prepared = client.prepare(with_artifacts(file_artifact(source, "data.bin")))
+    prepared = client.prepare_job(with_artifacts(file_artifact(source, "data.bin")))
     hello = artifact_api.ArtifactResponseWrapper(staging_token=prepared.staging_token)
     for said in ([], [hello]):
         with pytest.raises(grpc.RpcError, match="before it had sent all"):
@@ -207,13 +207,13 @@ class TestExpiry:
 
     def test_artifacts_of_job_that_is_never_run_are_removed(self, client, source, store, clock):
         pipeline = with_artifacts(file_artifact(source, "data.bin"))
-        prepared = client.prepare(pipeline)
-        client.stage(prepared, pipeline)
+        prepared = client.prepare_job(pipeline)
+        client.stage_artifacts(prepared, pipeline)
         assert len(files_in(store)) == 1
         clock.now += 10
         assert eventually(lambda: files_in(store) == [])
         with pytest.raises(JobApiError) as raised:
-            client.run(prepared)
+            client.run_job(prepared)
         assert raised.value.code == "NOT_FOUND"
 
 
@@ -230,13 +230,13 @@ def test_full_disk_while_staging_is_reported_and_leaves_no_file(
     client, executor, source, store, full_disk, caplog
 ):
     with pytest.raises(JobApiError, match="Can't store the job's artifacts") as refused:
-        client.submit(with_artifacts(file_artifact(source, "large")))
+        client.submit_job(with_artifacts(file_artifact(source, "large")))
     assert refused.value.code == "RESOURCE_EXHAUSTED"
     assert files_in(store) == []
     assert "Traceback" not in caplog.text
     small = source.with_name("small")
     small.write_bytes(b"content")
-    run_to_end(executor.job(client.submit(with_artifacts(file_artifact(small, "small")))))
+    run_to_end(executor.job(client.submit_job(with_artifacts(file_artifact(small, "small")))))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_artifact_store_is_empty_after_server_shutdown(executor, source, tmp_pat
         JobServer(executor, artifacts_dir=tmp_path / "a", port=0) as server,
         JobClient(server.address) as client,
     ):
-        client.submit(with_artifacts(file_artifact(source, "data.bin")))
+        client.submit_job(with_artifacts(file_artifact(source, "data.bin")))
         assert len(files_in(tmp_path / "a")) == 1
         run_to_end(executor.jobs[0])
     assert files_in(tmp_path / "a") == []

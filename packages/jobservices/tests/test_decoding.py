@@ -23,6 +23,6 @@ def limits() -> ServerLimits:
 )
 def test_large_requests_are_refused(client, pipeline, more, said):
     with pytest.raises(JobApiError, match=said) as raised:
-        client.prepare(pipeline, {"beam:option:text:v1": "x" * more})
+        client.prepare_job(pipeline, {"beam:option:text:v1": "x" * more})
     assert raised.value.code == "RESOURCE_EXHAUSTED"
-    client.submit(pipeline)
+    client.submit_job(pipeline)

@@ -125,15 +125,15 @@ def test_error_log_retains_errors_of_dropped_messages() -> None:
 def test_server_returns_errors_of_running_and_finished_jobs(
     client: JobClient, executor: FakeExecutor, pipeline: bytes
 ) -> None:
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     reporter = executor.job(job_id).reporter
-    assert client.errors(job_id) == JobErrors()
-    reporter.state(JobState.RUNNING)
-    reporter.message(Importance.ERROR, text(4).replace("Count", "Create/Impulse"))
-    (running,) = client.errors(job_id).groups
+    assert client.get_errors(job_id) == JobErrors()
+    reporter.report_state(JobState.RUNNING)
+    reporter.report_message(Importance.ERROR, text(4).replace("Count", "Create/Impulse"))
+    (running,) = client.get_errors(job_id).groups
     assert (running.count, running.failure.step) == (1, "impulse")
-    reporter.state(JobState.FAILED, text(4).replace("Count", "Create/Impulse"))
-    (ended,) = client.errors(job_id).groups
+    reporter.report_state(JobState.FAILED, text(4).replace("Count", "Create/Impulse"))
+    (ended,) = client.get_errors(job_id).groups
     assert (ended.count, ended.failure.type) == (2, "ValueError")
     assert (
         ended.failure.innermost_user_frame is not None

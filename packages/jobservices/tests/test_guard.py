@@ -122,10 +122,10 @@ def submit_with_a_file(server, credentials, tmp_path):
     dependencies = pipeline.components.environments["python"].dependencies
     dependencies.append(file_artifact(tmp_path / "data", "data"))
     with JobClient(server.address, timeout=LIMIT, credentials=credentials) as client:
-        job_id = client.submit(pipeline.SerializeToString())
+        job_id = client.submit_job(pipeline.SerializeToString())
         assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
-        assert list(client.messages(job_id, LIMIT))
-        assert [job.job_id for job in client.jobs()] == [job_id]
+        assert list(client.follow_messages(job_id, LIMIT))
+        assert [job.job_id for job in client.list_jobs()] == [job_id]
 
 
 def test_server_with_token_accepts_requests_with_token(server, tmp_path):
@@ -136,7 +136,7 @@ def test_token_appears_in_no_log_and_no_text(server, guard, caplog, tmp_path):
     with caplog.at_level(logging.DEBUG):
         submit_with_a_file(server, Credentials(token=TOKEN), tmp_path)
         with JobClient(server.address) as client, pytest.raises(JobApiError):
-            client.jobs()
+            client.list_jobs()
     for text in (caplog.text, repr(guard), str(guard), repr(Credentials(token=TOKEN))):
         assert TOKEN not in text
 
@@ -168,7 +168,7 @@ class TestTls:
             JobClient(server.address, timeout=5, credentials=credentials) as client,
             pytest.raises(JobApiError, match="UNAVAILABLE"),
         ):
-            client.jobs()
+            client.list_jobs()
 
 
 class TestReading:
@@ -223,9 +223,9 @@ def test_process_of_server_owner_connects_through_unix_socket(executor, tmp_path
     ) as server:
         assert server.door.guarded
         with JobClient(server.door.target, credentials=Credentials(token=TOKEN)) as client:
-            assert client.jobs() == ()
+            assert client.list_jobs() == ()
         with JobClient(server.door.target) as stranger, pytest.raises(JobApiError, match="token"):
-            stranger.jobs()
+            stranger.list_jobs()
 
 
 def test_invalid_socket_path_is_reported(executor, tmp_path):

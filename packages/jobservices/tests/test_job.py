@@ -48,7 +48,7 @@ class Handle:
         if self.error:
             raise self.error
 
-    def metrics(self):
+    def get_metrics(self):
         self.asked += 1
         return JobMetrics(attempted=(MetricCell("urn", "type", b"%d" % self.asked),))
 
@@ -88,7 +88,7 @@ def texts(job):
 def report(job, state):
     """Returns whether the job entered `state`. An illegal report changes nothing."""
     try:
-        return job.state(state)
+        return job.report_state(state)
     except IllegalTransition:
         return False
 
@@ -109,7 +109,7 @@ def test_job_history_follows_transition_table_and_ends_once(actions):
             state = job.drain()
             assert state.is_terminal or state in (JobState.DRAINING, JobState.CANCELLING)
         elif action == "message":
-            job.message(Importance.BASIC, "text")
+            job.report_message(Importance.BASIC, "text")
         else:
             entered = report(job, action)
             assert entered == (before is not job.history.current.state)
@@ -123,13 +123,13 @@ def test_job_history_follows_transition_table_and_ends_once(actions):
 
 def test_concurrent_terminal_reports_leave_one_terminal_state(ends, job):
     job.mark_started()
-    job.state(JobState.RUNNING)
+    job.report_state(JobState.RUNNING)
     together = threading.Barrier(24)
     taken = []
 
     def end(state):
         together.wait()
-        taken.append(job.state(state, state.name))
+        taken.append(job.report_state(state, state.name))
 
     kinds = [JobState.DONE, JobState.FAILED, JobState.CANCELLED]
     threads = [threading.Thread(target=end, args=(kinds[n % 3],)) for n in range(24)]
@@ -142,8 +142,8 @@ def test_concurrent_terminal_reports_leave_one_terminal_state(ends, job):
 
 
 def test_failure_reason_precedes_terminal_state(job):
-    job.message(Importance.ERROR, "a symptom")
-    job.state(JobState.FAILED, "the cause")
+    job.report_message(Importance.ERROR, "a symptom")
+    job.report_state(JobState.FAILED, "the cause")
     entries = list(job.history.follow_entries(lambda: False))
     assert entries[-2].text == "the cause"
     assert entries[-2].importance is Importance.ERROR
@@ -151,23 +151,25 @@ def test_failure_reason_precedes_terminal_state(job):
 
 
 def test_messages_name_their_transform_and_end_with_job(job):
-    job.message(Importance.BASIC, "hello", transform="Read/ParDo(Split)")
-    job.state(JobState.FAILED)
-    job.message(Importance.BASIC, "too late")
+    job.report_message(Importance.BASIC, "hello", transform="Read/ParDo(Split)")
+    job.report_state(JobState.FAILED)
+    job.report_message(Importance.BASIC, "too late")
     assert texts(job) == ["[Read/ParDo(Split)] hello"]
 
 
 def test_lines_logged_together_become_separate_messages(job):
-    job.log([MessageLine(Importance.BASIC, "one", "Read"), MessageLine(Importance.ERROR, "other")])
-    job.log([])
-    job.state(JobState.FAILED)
-    job.log([MessageLine(Importance.BASIC, "too late")])
+    job.report_messages(
+        [MessageLine(Importance.BASIC, "one", "Read"), MessageLine(Importance.ERROR, "other")]
+    )
+    job.report_messages([])
+    job.report_state(JobState.FAILED)
+    job.report_messages([MessageLine(Importance.BASIC, "too late")])
     assert texts(job) == ["[Read] one", "other"]
 
 
 def test_message_with_invalid_unicode_is_shown_with_replacements(job):
-    job.message(Importance.BASIC, "broken \ud800 text")
-    job.state(JobState.FAILED)
+    job.report_message(Importance.BASIC, "broken \ud800 text")
+    job.report_state(JobState.FAILED)
     assert texts(job) == ["broken ? text"]
 
 
@@ -178,8 +180,8 @@ def test_cancelled_job_ends_after_report_of_executor(job):
     assert job.cancel() is JobState.CANCELLING
     assert job.cancel() is JobState.CANCELLING
     assert handle.cancels == 2
-    assert not job.state(JobState.RUNNING)
-    assert job.state(JobState.CANCELLED)
+    assert not job.report_state(JobState.RUNNING)
+    assert job.report_state(JobState.CANCELLED)
     assert names(job) == ["STOPPED", "STARTING", "CANCELLING", "CANCELLED"]
     assert job.cancel() is JobState.CANCELLED
     assert handle.cancels == 2
@@ -198,8 +200,8 @@ def test_drained_job_ends_after_report_of_executor(job):
     job.mark_started()
     job.set_executor_handle(handle)
     assert job.drain() is JobState.DRAINING
-    assert not job.state(JobState.RUNNING)
-    assert job.state(JobState.DRAINED)
+    assert not job.report_state(JobState.RUNNING)
+    assert job.report_state(JobState.DRAINED)
     assert names(job) == ["STOPPED", "STARTING", "DRAINING", "DRAINED"]
     assert job.drain() is JobState.DRAINED
     assert handle.drains == 1
@@ -207,7 +209,7 @@ def test_drained_job_ends_after_report_of_executor(job):
 
 def test_drain_before_executor_returned_handle_is_forwarded_to_handle(job):
     assert job.drain() is JobState.DRAINING
-    assert not job.state(JobState.STARTING)
+    assert not job.report_state(JobState.STARTING)
     handle = Handle()
     job.set_executor_handle(handle)
     assert (handle.drains, handle.cancels) == (1, 0)
@@ -231,51 +233,51 @@ def test_cancel_or_drain_that_fails_in_executor_raises(job, wish, state, told):
     job.mark_started()
     job.set_executor_handle(Handle(error=ValueError("no way")))
     assert wish(job) is state
-    job.state(JobState.FAILED)
+    job.report_state(JobState.FAILED)
     assert texts(job) == [f"the job can't be {told}: ValueError: no way"]
 
 
 def attempted(job):
-    return [info.payload for info in job.metrics().attempted]
+    return [info.payload for info in job.get_metrics().attempted]
 
 
 def test_job_metrics_come_from_handle_until_job_ends(job):
-    assert job.metrics() == JobMetrics()
+    assert job.get_metrics() == JobMetrics()
     handle = Handle()
     job.mark_started()
     job.set_executor_handle(handle)
     assert attempted(job) == [b"1"]
     assert attempted(job) == [b"2"]
-    job.state(JobState.DONE)
+    job.report_state(JobState.DONE)
     assert attempted(job) == attempted(job) == [b"3"]
-    job.state(JobState.DONE)
+    job.report_state(JobState.DONE)
     assert attempted(job) == [b"3"]
 
 
 def test_job_that_ends_before_handle_exists_has_metrics_of_handle(job):
     job.mark_started()
-    job.state(JobState.DONE)
+    job.report_state(JobState.DONE)
     job.set_executor_handle(Handle())
     assert attempted(job) == attempted(job) == [b"1"]
 
 
 def test_job_with_failing_metrics_ends(job):
     class Failing(Handle):
-        def metrics(self):
+        def get_metrics(self):
             raise ValueError
 
     job.mark_started()
     job.set_executor_handle(Failing())
-    assert job.state(JobState.DONE)
-    assert job.metrics() == JobMetrics()
+    assert job.report_state(JobState.DONE)
+    assert job.get_metrics() == JobMetrics()
 
 
 def test_job_suspended_by_server_stop_keeps_its_state(ends, job):
     job.mark_started()
     assert job.suspend()
-    job.message(Importance.BASIC, "not heard")
+    job.report_message(Importance.BASIC, "not heard")
     for state in (JobState.RUNNING, JobState.DONE, JobState.FAILED, JobState.STOPPED):
-        assert not job.state(state, "not heard")
+        assert not job.report_state(state, "not heard")
     with pytest.raises(Unavailable, match="cancel the job after the server has restarted"):
         job.cancel()
     with pytest.raises(Unavailable, match="drain the job after the server has restarted"):
@@ -290,5 +292,5 @@ def texts_so_far(job):
 
 
 def test_finished_job_does_not_count_as_suspended(job):
-    job.state(JobState.FAILED)
+    job.report_state(JobState.FAILED)
     assert not job.suspend()

@@ -116,7 +116,7 @@ def test_metrics_response_has_committed_zero_for_counter_without_commit(
 
 
 def test_metrics_response_to_client_of_beam_omits_stage_series(server, client, executor, pipeline):
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     counter = MetricCell(
         "beam:metric:user:sum_int64:v1",
         "beam:metrics:sum_int64:v1",
@@ -133,4 +133,4 @@ def test_metrics_response_to_client_of_beam_omits_stage_series(server, client, e
     assert [(one.key.metric.name, one.committed, one.attempted) for one in answer["counters"]] == [
         ("c", 0, 5)
     ]
-    assert client.metrics(job_id).attempted == (series, counter)
+    assert client.get_metrics(job_id).attempted == (series, counter)

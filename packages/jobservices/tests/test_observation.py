@@ -58,12 +58,12 @@ def test_observation_client_returns_execution_as_reported(
     client: JobClient, executor: FakeExecutor, pipeline: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("packages.jobservices.tests.fakes.FakeJob", Observed)
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     assert client.get_execution(job_id) == EXECUTION
     assert client.get_stacks(job_id) == (STACK,)
     assert client.get_stage_series(job_id) == (SERIES,)
-    executor.job(job_id).reporter.state(JobState.CANCELLING)
-    executor.job(job_id).reporter.state(JobState.CANCELLED)
+    executor.job(job_id).reporter.report_state(JobState.CANCELLING)
+    executor.job(job_id).reporter.report_state(JobState.CANCELLED)
     with pytest.raises(JobApiError, match="isn't running") as ended:
         client.get_execution(job_id)
     assert ended.value.code == "FAILED_PRECONDITION"
@@ -72,7 +72,7 @@ def test_observation_client_returns_execution_as_reported(
 def test_observation_of_runner_without_observations_is_unimplemented(
     client: JobClient, pipeline: bytes
 ) -> None:
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     for ask in (client.get_execution, client.get_stacks, client.get_stage_series):
         with pytest.raises(JobApiError) as refused:
             ask(job_id)
@@ -86,7 +86,7 @@ def test_observation_of_runner_without_observations_is_unimplemented(
 def test_invalid_observation_query_is_refused(
     client: JobClient, pipeline: bytes, query: object
 ) -> None:
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     with pytest.raises(JobApiError) as refused:
         client._call_observation_service("GetLogs", {"job_id": job_id, "query": query})
     assert refused.value.code == "INVALID_ARGUMENT"
@@ -102,8 +102,8 @@ def test_observation_client_returns_job_times(
     client: JobClient, executor: FakeExecutor, clock: Clock, pipeline: bytes
 ) -> None:
     began = clock.now
-    job_id = client.submit(pipeline)
-    (times,) = client.job_times()
+    job_id = client.submit_job(pipeline)
+    (times,) = client.get_job_times()
     assert (times.job_id, times.submitted, times.started, times.ended) == (
         job_id,
         began,
@@ -112,10 +112,10 @@ def test_observation_client_returns_job_times(
     )
     clock.now += 5
     reporter = executor.job(job_id).reporter
-    reporter.state(JobState.RUNNING)
+    reporter.report_state(JobState.RUNNING)
     clock.now += 7
-    reporter.state(JobState.FAILED, "it broke\nhere")
-    (times,) = client.job_times()
+    reporter.report_state(JobState.FAILED, "it broke\nhere")
+    (times,) = client.get_job_times()
     assert (times.started, times.ended, times.error) == (began + 5, began + 12, "it broke")
 
 
@@ -141,9 +141,9 @@ def test_job_list_marks_finished_jobs_with_retained_state(tmp_path: Path, pipeli
         ) as server,
         JobClient(server.address) as client,
     ):
-        first, second = client.submit(pipeline), client.submit(pipeline)
+        first, second = client.submit_job(pipeline), client.submit_job(pipeline)
         kept[first] = 1_700_000_000.5
-        found = {one.job_id: one.kept_until for one in client.job_times()}
+        found = {one.job_id: one.kept_until for one in client.get_job_times()}
         assert found == {first: 1_700_000_000.5, second: None}
 
 
@@ -176,7 +176,7 @@ def test_observation_client_returns_bundle_story_as_reported(
     server = JobServer(executor, artifacts_dir=tmp_path, port=0, tell_story=get_history)
     with JobClient(server.start()) as client:
         try:
-            job_id = client.submit(pipeline)
+            job_id = client.submit_job(pipeline)
             assert client.get_bundle_history(job_id, 7) == STORY
             assert asked == [(job_id, 7)]
             with pytest.raises(JobApiError, match="nothing") as unknown:
@@ -186,8 +186,8 @@ def test_observation_client_returns_bundle_story_as_reported(
                 client.get_bundle_history(job_id, "7")  # type: ignore[arg-type]
             assert wrong.value.code == "INVALID_ARGUMENT"
             ended = executor.job(job_id).reporter
-            ended.state(JobState.CANCELLING)
-            ended.state(JobState.CANCELLED)
+            ended.report_state(JobState.CANCELLING)
+            ended.report_state(JobState.CANCELLED)
             assert client.get_bundle_history(job_id, 8) == STORY, (
                 "the journal of an ended job may be kept"
             )
@@ -199,7 +199,7 @@ def test_bundle_story_of_runner_without_journal_is_unimplemented(
     client: JobClient, pipeline: bytes
 ) -> None:
     with pytest.raises(JobApiError, match="record the history of bundles") as refused:
-        client.get_bundle_history(client.submit(pipeline), 0)
+        client.get_bundle_history(client.submit_job(pipeline), 0)
     assert refused.value.code == "UNIMPLEMENTED"
 
 

@@ -70,9 +70,9 @@ def test_portable_runner_prepares_stages_and_runs_pipeline(server, executor):
 
 def test_portable_runner_logs_messages_of_job(server, executor, caplog):
     def run(fake):
-        fake.reporter.state(JobState.RUNNING)
-        fake.reporter.message(Importance.WARNING, "half of it is done", "Double")
-        fake.reporter.state(JobState.DONE)
+        fake.reporter.report_state(JobState.RUNNING)
+        fake.reporter.report_message(Importance.WARNING, "half of it is done", "Double")
+        fake.reporter.report_state(JobState.DONE)
 
     executor.on_start = run
     with caplog.at_level(logging.INFO):
@@ -82,9 +82,9 @@ def test_portable_runner_logs_messages_of_job(server, executor, caplog):
 
 def test_portable_runner_raises_failure_reason(server, executor):
     def run(fake):
-        fake.reporter.state(JobState.RUNNING)
-        fake.reporter.message(Importance.ERROR, "a symptom")
-        fake.reporter.state(JobState.FAILED, "transform 'Double': ValueError: no\ntraceback")
+        fake.reporter.report_state(JobState.RUNNING)
+        fake.reporter.report_message(Importance.ERROR, "a symptom")
+        fake.reporter.report_state(JobState.FAILED, "transform 'Double': ValueError: no\ntraceback")
 
     executor.on_start = run
     result = build(server).run()
@@ -127,7 +127,7 @@ def test_portable_runner_returns_metrics_of_job(server, executor):
 
 def test_portable_runner_job_outlasts_client_timeout(server, executor):
     def run(fake):
-        fake.reporter.state(JobState.RUNNING)
+        fake.reporter.report_state(JobState.RUNNING)
         timer = threading.Timer(2.5, fake.reporter.state, [JobState.DONE])
         timer.start()
 

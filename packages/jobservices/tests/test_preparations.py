@@ -95,7 +95,7 @@ def test_unused_preparations_expire_with_their_artifacts(preparations, store, cl
     stored = store.add_file("owner", b"content")
     preparations.set_staged_artifacts(old, "owner", {})
     clock.now += 60
-    preparations.renew(used)
+    preparations.renew_preparation(used)
     assert preparations.remove_expired() == 0
     clock.now += 60
     assert preparations.remove_expired() == 1

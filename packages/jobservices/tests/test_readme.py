@@ -12,7 +12,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 def test_readme_example_follows_job(server, client, executor, pipeline, capsys):
     executor.on_start = run_to_end
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     (example,) = [text for text in examples if "wait_until_finish" in text]
     exec(example.replace("localhost:8099", server.address), {})

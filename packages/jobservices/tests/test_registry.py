@@ -209,7 +209,7 @@ def test_finished_job_leaves_only_list_entry_in_memory(jobs, executor):
     job, fake = jobs.registry.get_job(job_id), weakref.ref(executor.jobs.pop())
     assert isinstance(job, FinishedJob)
     assert job.info.state is JobState.DONE
-    assert type(pipeline_proto()).FromString(job.pipeline()) == pipeline_proto()
+    assert type(pipeline_proto()).FromString(job.get_pipeline()) == pipeline_proto()
     assert [entry.state for entry in job.history.list_entries()][-1] is JobState.DONE
     assert job.cancel() is job.drain() is JobState.DONE
     gc.collect()

@@ -39,9 +39,9 @@ def relay(server):
 
 def test_relay_lets_beam_client_submit_stage_and_follow(relay, executor):
     def run(fake):
-        fake.reporter.state(JobState.RUNNING)
-        fake.reporter.message(Importance.WARNING, "half of it is done")
-        fake.reporter.state(JobState.DONE)
+        fake.reporter.report_state(JobState.RUNNING)
+        fake.reporter.report_message(Importance.WARNING, "half of it is done")
+        fake.reporter.report_state(JobState.DONE)
 
     executor.on_start = run
     flags = ["--runner=PortableRunner", f"--job_endpoint={relay.address}", "--save_main_session"]
@@ -55,10 +55,10 @@ def test_relay_lets_beam_client_submit_stage_and_follow(relay, executor):
 def test_relay_forwards_refusals_unchanged(relay, pipeline):
     with JobClient(relay.address, timeout=LIMIT) as client:
         with pytest.raises(JobApiError, match="no job 'x' on this server") as refused:
-            client.state("x")
+            client.get_state("x")
         assert refused.value.code == "NOT_FOUND"
         with pytest.raises(JobApiError, match="malformed"):
-            client.prepare(b"\x0a\x04\x0a\x02\x0a\x00")
+            client.prepare_job(b"\x0a\x04\x0a\x02\x0a\x00")
 
 
 def test_relay_without_valid_token_forwards_no_call(server):
@@ -67,14 +67,14 @@ def test_relay_without_valid_token_forwards_no_call(server):
             JobClient(relay.address, timeout=LIMIT) as client,
             pytest.raises(JobApiError) as refused,
         ):
-            client.jobs()
+            client.list_jobs()
         assert refused.value.code == "UNAUTHENTICATED"
 
 
 def test_relay_closes_streams_of_disconnected_client(relay, executor, pipeline):
     with JobClient(relay.address, timeout=LIMIT) as client:
-        job_id = client.submit(pipeline)
-        stream = client.states(job_id)
+        job_id = client.submit_job(pipeline)
+        stream = client.follow_states(job_id)
         assert next(stream).state is JobState.STARTING
         assert threads("beam-job-relay") > 0
     assert eventually(lambda: threads("beam-job-relay") == 0)
@@ -96,7 +96,7 @@ def test_relay_command_forwards_calls(server, executor, pipeline, tmp_path):
         said = process.stdout.readline()
         stuck.cancel()
         with JobClient(said.split()[1], timeout=LIMIT) as client:
-            assert client.wait_until_finish(client.submit(pipeline), LIMIT) is JobState.DONE
+            assert client.wait_until_finish(client.submit_job(pipeline), LIMIT) is JobState.DONE
     finally:
         process.kill()
         process.communicate()

@@ -63,32 +63,32 @@ def test_client_created_before_server_start_connects_later(executor, tmp_path):
         began = time.monotonic()
         while time.monotonic() - began < 2.5:  # the pauses between its checks grow
             with pytest.raises(JobApiError, match="onnect"):
-                other.jobs()
+                other.list_jobs()
         with (
             JobServer(executor, artifacts_dir=tmp_path / "artifacts", port=port) as server,
             JobClient(server.address, timeout=LIMIT) as client,
         ):
-            assert not client.jobs()
+            assert not client.list_jobs()
 
 
 @WHEREVER
 def test_finished_jobs_keep_their_state_after_restart(servers, pipeline):
     client = servers.start()
     options = {"beam:option:job_name:v1": "words"}
-    done, failed = client.submit(pipeline, options), client.submit(pipeline)
+    done, failed = client.submit_job(pipeline, options), client.submit_job(pipeline)
     metrics = JobMetrics((MetricCell("urn", "type", b"1"),))
     servers.executor.job(done).reported_metrics = metrics
-    servers.executor.job(done).reporter.message(Importance.WARNING, "careful")
+    servers.executor.job(done).reporter.report_message(Importance.WARNING, "careful")
     run_to_end(servers.executor.job(done))
-    servers.executor.job(failed).reporter.state(JobState.FAILED, "the reason")
+    servers.executor.job(failed).reporter.report_state(JobState.FAILED, "the reason")
 
     def everything(client):
         return (
-            client.jobs(),
-            [client.state(job_id) for job_id in (done, failed)],
-            [list(client.messages(job_id, LIMIT)) for job_id in (done, failed)],
-            [client.metrics(job_id) for job_id in (done, failed)],
-            client.pipeline(done),
+            client.list_jobs(),
+            [client.get_state(job_id) for job_id in (done, failed)],
+            [list(client.follow_messages(job_id, LIMIT)) for job_id in (done, failed)],
+            [client.get_metrics(job_id) for job_id in (done, failed)],
+            client.get_pipeline(done),
         )
 
     before = everything(client)
@@ -101,10 +101,10 @@ def test_finished_jobs_keep_their_state_after_restart(servers, pipeline):
 @WHEREVER
 def test_unfinished_job_is_resumed_by_executor_after_restart(servers, pipeline):
     client = servers.start()
-    job_id = client.submit(pipeline, {"beam:option:x:v1": 1})
+    job_id = client.submit_job(pipeline, {"beam:option:x:v1": 1})
     first = servers.executor.job(job_id)
-    first.reporter.state(JobState.RUNNING)
-    first.reporter.message(Importance.BASIC, "before")
+    first.reporter.report_state(JobState.RUNNING)
+    first.reporter.report_message(Importance.BASIC, "before")
     address = servers.server.address
     client = servers.start()
     again = servers.resumed(job_id)
@@ -113,16 +113,16 @@ def test_unfinished_job_is_resumed_by_executor_after_restart(servers, pipeline):
     assert again.spec.options_json == first.spec.options_json
     assert again.spec.retrieval_endpoint == servers.server.address != address
     assert (first.spec.resumed, again.spec.resumed) == (False, True)
-    assert client.state(job_id).state is JobState.RUNNING
-    assert not again.reporter.state(JobState.RUNNING)
-    again.reporter.message(Importance.BASIC, "after")
-    again.reporter.state(JobState.DONE)
-    entries = list(client.messages(job_id, LIMIT))
+    assert client.get_state(job_id).state is JobState.RUNNING
+    assert not again.reporter.report_state(JobState.RUNNING)
+    again.reporter.report_message(Importance.BASIC, "after")
+    again.reporter.report_state(JobState.DONE)
+    entries = list(client.follow_messages(job_id, LIMIT))
     expected = ["STOPPED", "STARTING", "RUNNING", "before", RESUMED, "after", "DONE"]
     assert shown(entries) == expected
     ids = [entry.message_id for entry in entries if isinstance(entry, JobMessage)]
     assert ids == ["1", "2", "3"]
-    assert [info.state for info in servers.start().jobs()] == [JobState.DONE]
+    assert [info.state for info in servers.start().list_jobs()] == [JobState.DONE]
 
 
 @WHEREVER
@@ -134,9 +134,9 @@ def test_job_whose_start_did_not_finish_is_started_after_restart(servers, pipeli
         raise SystemExit
 
     client = servers.start(never_return)
-    prepared = client.prepare(pipeline)
-    client.stage(prepared, pipeline)
-    ThreadPoolExecutor(1).submit(client.run, prepared)
+    prepared = client.prepare_job(pipeline)
+    client.stage_artifacts(prepared, pipeline)
+    ThreadPoolExecutor(1).submit(client.run_job, prepared)
     assert eventually(lambda: servers.executor.jobs != [])
     job_id = servers.executor.jobs[0].spec.job_id
     old, servers.server = servers.server, None
@@ -152,18 +152,18 @@ def test_job_whose_start_did_not_finish_is_started_after_restart(servers, pipeli
 
 def test_repeated_run_returns_same_job_after_restart(servers, pipeline):
     client = servers.start()
-    prepared = client.prepare(pipeline)
-    client.stage(prepared, pipeline)
-    job_id = client.run(prepared)
-    assert servers.start().run(prepared) == job_id
+    prepared = client.prepare_job(pipeline)
+    client.stage_artifacts(prepared, pipeline)
+    job_id = client.run_job(prepared)
+    assert servers.start().run_job(prepared) == job_id
     assert len(servers.executor.jobs) <= 1
 
 
 def test_cancel_request_before_restart_is_forwarded_to_next_executor(servers, pipeline):
     client = servers.start()
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     servers.executor.job(job_id).cancel = lambda: None
-    assert client.cancel(job_id) is JobState.CANCELLING
+    assert client.cancel_job(job_id) is JobState.CANCELLING
     client = servers.start()
     assert client.wait_until_finish(job_id, LIMIT) is JobState.CANCELLED
     assert servers.executor.job(job_id).cancels == 1
@@ -178,16 +178,16 @@ def test_cancel_request_before_restart_is_forwarded_to_next_executor(servers, pi
 )
 def test_job_that_cannot_be_resumed_fails_with_reason(servers, pipeline, error, reason):
     client = servers.start()
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
 
     def fail(job):
         raise error
 
     client = servers.start(fail)
     assert client.wait_until_finish(job_id, LIMIT) is JobState.FAILED
-    assert shown(client.messages(job_id, LIMIT))[-2:] == [reason, "FAILED"]
+    assert shown(client.follow_messages(job_id, LIMIT))[-2:] == [reason, "FAILED"]
     client = servers.start()
-    assert client.state(job_id).state is JobState.FAILED
+    assert client.get_state(job_id).state is JobState.FAILED
     assert servers.executor.jobs == []
 
 
@@ -205,44 +205,44 @@ class TestArtifacts:
         self, servers, tmp_path, with_artifact
     ):
         client = servers.start()
-        job_id = client.submit(with_artifact)
-        prepared = client.prepare(with_artifact)
-        client.stage(prepared, with_artifact)
+        job_id = client.submit_job(with_artifact)
+        prepared = client.prepare_job(with_artifact)
+        client.stage_artifacts(prepared, with_artifact)
         (tmp_path / "artifacts" / "sha256" / "ff").mkdir()
         stray = tmp_path / "artifacts" / "sha256" / "ff" / ("f" * 64)
         stray.write_bytes(b"of nobody")
         client = servers.start()
         again = servers.resumed(job_id)
         ((artifact,),) = again.spec.artifacts.values()
-        assert b"".join(client.artifact(artifact)) == b"session"
+        assert b"".join(client.read_artifact(artifact)) == b"session"
         assert not stray.exists()
         run_to_end(again)
         with pytest.raises(JobApiError, match="no artifact"):
-            list(client.artifact(artifact))
+            list(client.read_artifact(artifact))
 
     @pytest.mark.parametrize("servers", ["elsewhere"], indirect=True)
     def test_artifacts_of_unfinished_jobs_move_to_next_machine(self, servers, with_artifact):
         client = servers.start()
-        job_id = client.submit(with_artifact)
+        job_id = client.submit_job(with_artifact)
         ((before,),) = servers.executor.job(job_id).spec.artifacts.values()
         client = servers.start()
         again = servers.resumed(job_id)
         ((artifact,),) = again.spec.artifacts.values()
         assert artifact.path != before.path
         assert Path(artifact.path).read_bytes() == b"session"
-        assert b"".join(client.artifact(artifact)) == b"session"
+        assert b"".join(client.read_artifact(artifact)) == b"session"
         run_to_end(again)
         assert servers.elsewhere.artifacts.files == {}
 
     def test_job_with_missing_artifact_fails(self, servers, with_artifact, tmp_path):
         client = servers.start()
-        job_id = client.submit(with_artifact)
+        job_id = client.submit_job(with_artifact)
         servers.stop()
         for path in (tmp_path / "artifacts" / "sha256").glob("*/*"):
             path.unlink()
         client = servers.start()
         assert client.wait_until_finish(job_id, LIMIT) is JobState.FAILED
-        reason = shown(client.messages(job_id, LIMIT))[-2]
+        reason = shown(client.follow_messages(job_id, LIMIT))[-2]
         assert "'main.pickle' is missing" in reason
         assert servers.executor.jobs == []
 
@@ -251,19 +251,19 @@ class TestStopping:
     @pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.FAILED, JobState.DONE])
     def test_job_reports_during_server_shutdown_are_ignored(self, servers, pipeline, state):
         client = servers.start()
-        job_id = client.submit(pipeline)
+        job_id = client.submit_job(pipeline)
         job = servers.executor.job(job_id)
-        job.reporter.state(JobState.RUNNING)
-        stream = client.states(job_id, LIMIT)
+        job.reporter.report_state(JobState.RUNNING)
+        stream = client.follow_states(job_id, LIMIT)
         assert next(stream).state is JobState.RUNNING
         assert servers.server.stop() == (job_id,)
-        assert not job.reporter.state(state, "the server is shutting down")
+        assert not job.reporter.report_state(state, "the server is shutting down")
         assert job.cancels == 0
         with pytest.raises(JobApiError, match="resumes after the server has restarted") as raised:
             next(stream)
         assert raised.value.code == "UNAVAILABLE"
         client = servers.start()
-        assert client.state(job_id).state is JobState.RUNNING
+        assert client.get_state(job_id).state is JobState.RUNNING
         run_to_end(servers.resumed(job_id))
         assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
 
@@ -280,36 +280,36 @@ class TestStopping:
 
 def test_finished_jobs_are_retained_up_to_limit_after_restart(servers, pipeline):
     client = servers.start(run_to_end)
-    ids = [client.submit(pipeline) for _ in range(5)]
+    ids = [client.submit_job(pipeline) for _ in range(5)]
     client = servers.start(run_to_end)
-    assert [info.job_id for info in client.jobs()] == ids[2:]
-    newest = client.submit(pipeline)
-    assert [info.job_id for info in servers.start().jobs()] == [*ids[3:], newest]
+    assert [info.job_id for info in client.list_jobs()] == ids[2:]
+    newest = client.submit_job(pipeline)
+    assert [info.job_id for info in servers.start().list_jobs()] == [*ids[3:], newest]
 
 
 def test_damaged_job_file_is_reported_and_preserved_at_restart(servers, pipeline, tmp_path):
     client = servers.start()
-    client.submit(pipeline)
+    client.submit_job(pipeline)
     assert servers.server.damage == ()
     servers.stop()
     (tmp_path / "state" / "jobs.sqlite").write_bytes(b"damaged")
     client = servers.start()
     (sentence,) = servers.server.damage
     assert "jobs.sqlite is damaged" in sentence
-    assert client.jobs() == ()
+    assert client.list_jobs() == ()
     assert (tmp_path / "state" / "jobs.sqlite.damaged-1").read_bytes() == b"damaged"
 
 
 def test_job_history_reports_number_of_dropped_messages_after_restart(servers, pipeline):
     servers.limits = ServerLimits(messages=1_000)
     client = servers.start()
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     reporter = servers.executor.job(job_id).reporter
     for number in range(1, 2_051):
-        reporter.message(Importance.BASIC, str(number))
+        reporter.report_message(Importance.BASIC, str(number))
     client = servers.start()
     run_to_end(servers.resumed(job_id))
-    stopped, starting, gap, *rest = shown(client.messages(job_id, LIMIT))
+    stopped, starting, gap, *rest = shown(client.follow_messages(job_id, LIMIT))
     assert (stopped, starting) == ("STOPPED", "STARTING")
     assert gap == f"({int(rest[0]) - 1} earlier messages were discarded)"
     assert rest[-4:] == ["2050", RESUMED, "RUNNING", "DONE"]
@@ -320,20 +320,20 @@ def test_job_history_reports_number_of_dropped_messages_after_restart(servers, p
 def test_errors_of_dropped_job_messages_survive_restarts(servers, pipeline):
     servers.limits = ServerLimits(messages=1_000)
     client = servers.start()
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     reporter = servers.executor.job(job_id).reporter
-    reporter.state(JobState.RUNNING)
-    reporter.message(Importance.ERROR, "ValueError: early", "Create/Impulse")
+    reporter.report_state(JobState.RUNNING)
+    reporter.report_message(Importance.ERROR, "ValueError: early", "Create/Impulse")
     for _ in range(40):
-        reporter.log([MessageLine(Importance.BASIC, "a line")] * 100)
-    before = client.errors(job_id).groups
+        reporter.report_messages([MessageLine(Importance.BASIC, "a line")] * 100)
+    before = client.get_errors(job_id).groups
     assert (before[0].failure.text, before[0].failure.step) == ("early", "impulse")
     client = servers.start()
-    assert client.errors(job_id).groups == before
-    servers.resumed(job_id).reporter.state(JobState.FAILED, "ValueError: at last")
-    assert [one.failure.text for one in client.errors(job_id).groups] == ["early", "at last"]
+    assert client.get_errors(job_id).groups == before
+    servers.resumed(job_id).reporter.report_state(JobState.FAILED, "ValueError: at last")
+    assert [one.failure.text for one in client.get_errors(job_id).groups] == ["early", "at last"]
     client = servers.start()
-    assert [one.failure.text for one in client.errors(job_id).groups] == ["early", "at last"]
+    assert [one.failure.text for one in client.get_errors(job_id).groups] == ["early", "at last"]
 
 
 class Observed(FakeJob):
@@ -356,8 +356,8 @@ def test_stage_series_continue_after_restarts_and_stay_for_finished_jobs(
 ):
     monkeypatch.setattr("packages.jobservices.tests.fakes.FakeJob", Observed)
     client = servers.start()
-    job_id = client.submit(pipeline)
-    servers.executor.job(job_id).reporter.state(JobState.RUNNING)
+    job_id = client.submit_job(pipeline)
+    servers.executor.job(job_id).reporter.report_state(JobState.RUNNING)
     servers.executor.job(job_id).points = tuple((10.0 * n, n, 0, 1, n) for n in range(60))
     client = servers.start()
     resumed = servers.resumed(job_id)
@@ -365,25 +365,27 @@ def test_stage_series_continue_after_restarts_and_stay_for_finished_jobs(
     assert eventually(lambda: client.get_stage_series(job_id)[0].points[-1][0] == 700.0)
     (found,) = client.get_stage_series(job_id)
     assert [point[0] for point in found.points] == [*(60.0 * n for n in range(10)), 700.0]
-    resumed.reporter.state(JobState.DONE)
+    resumed.reporter.report_state(JobState.DONE)
     assert client.get_stage_series(job_id) == (found,)
     assert servers.start().get_stage_series(job_id) == (found,)
 
 
 def test_job_log_lines_have_their_workers_after_restart(servers: Servers, pipeline: bytes) -> None:
     client = servers.start()
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     reporter = servers.executor.job(job_id).reporter
-    reporter.state(JobState.RUNNING)
-    reporter.log([MessageLine(Importance.WARNING, "careful", "Create/Impulse", "host:12")])
-    reporter.message(Importance.BASIC, "of the job")
+    reporter.report_state(JobState.RUNNING)
+    reporter.report_messages(
+        [MessageLine(Importance.WARNING, "careful", "Create/Impulse", "host:12")]
+    )
+    reporter.report_message(Importance.BASIC, "of the job")
     query = LogQuery(step="Create")
-    before = client.logs(job_id, query)
+    before = client.query_logs(job_id, query)
     (line,) = before.lines
-    assert (line.worker, line.text, client.logs(job_id).found) == ("host:12", "careful", 2)
+    assert (line.worker, line.text, client.query_logs(job_id).found) == ("host:12", "careful", 2)
     client = servers.start()
-    assert client.logs(job_id, query) == before
-    servers.resumed(job_id).reporter.state(JobState.DONE)
-    assert client.logs(job_id, query) == before
+    assert client.query_logs(job_id, query) == before
+    servers.resumed(job_id).reporter.report_state(JobState.DONE)
+    assert client.query_logs(job_id, query) == before
     client = servers.start()
-    assert client.logs(job_id, query) == before
+    assert client.query_logs(job_id, query) == before

@@ -178,9 +178,9 @@ def process(tmp_path):
 @pytest.mark.timeout(2 * LONG)
 def test_client_follows_job_across_kills_and_stops_of_server(process):
     with JobClient(process.address) as client, ThreadPoolExecutor(3) as pool:
-        job_id = client.submit(pipeline_proto().SerializeToString())
-        entries = pool.submit(lambda: list(client.messages(job_id, LONG, LONG)))
-        states = pool.submit(lambda: list(client.states(job_id, LONG, LONG)))
+        job_id = client.submit_job(pipeline_proto().SerializeToString())
+        entries = pool.submit(lambda: list(client.follow_messages(job_id, LONG, LONG)))
+        states = pool.submit(lambda: list(client.follow_states(job_id, LONG, LONG)))
         end = pool.submit(client.wait_until_finish, job_id, LONG, LONG)
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
             time.sleep(0.3)
@@ -188,7 +188,7 @@ def test_client_follows_job_across_kills_and_stops_of_server(process):
             process.start()
         assert end.result(LONG) is JobState.DONE
         followed = entries.result(LIMIT)
-        assert followed == list(client.messages(job_id, LIMIT))
+        assert followed == list(client.follow_messages(job_id, LIMIT))
         heard = [event.state for event in states.result(LIMIT)]
         assert heard[-2:] == [JobState.RUNNING, JobState.DONE]
         assert len(heard) == len(set(heard))
@@ -207,16 +207,16 @@ def test_client_follows_job_across_kills_and_stops_of_server(process):
 def test_acknowledged_run_survives_kill_of_server(process):
     pipeline = pipeline_proto().SerializeToString()
     with JobClient(process.address) as client:
-        ids = [client.submit(pipeline)]
+        ids = [client.submit_job(pipeline)]
         killer = threading.Timer(0.2, process.process.kill)
         killer.start()
         with pytest.raises(JobApiError):
             for _ in range(100_000):
-                ids.append(client.submit(pipeline))
+                ids.append(client.submit_job(pipeline))
         process.end(signal.SIGKILL)
         process.start()
     with JobClient(process.address) as client:
-        there = [info.job_id for info in client.jobs()]
+        there = [info.job_id for info in client.list_jobs()]
         assert there[: len(ids)] == ids
         assert len(there) - len(ids) <= 1
         for job_id in there:
@@ -225,7 +225,7 @@ def test_acknowledged_run_survives_kill_of_server(process):
 
 def test_server_that_lost_the_job_returns_clear_error(process, tmp_path):
     with JobClient(process.address) as client:
-        job_id = client.submit(pipeline_proto().SerializeToString())
+        job_id = client.submit_job(pipeline_proto().SerializeToString())
         process.end(signal.SIGKILL)
         process.folder = tmp_path / "another"
         process.folder.mkdir()
@@ -237,8 +237,8 @@ def test_server_that_lost_the_job_returns_clear_error(process, tmp_path):
 
 def test_reconnecting_ends_at_time_limit_or_with_client(process):
     client = JobClient(process.address)
-    job_id = client.submit(pipeline_proto().SerializeToString())
-    states = client.states(job_id, reconnect_seconds=1.0)
+    job_id = client.submit_job(pipeline_proto().SerializeToString())
+    states = client.follow_states(job_id, reconnect_seconds=1.0)
     next(states)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait_until_finish, job_id)

@@ -87,18 +87,21 @@ def test_unknown_token_is_unauthenticated(server):
 
 def test_removed_user_is_refused_at_the_next_call(server, users):
     with connect(server, TOKENS["read"]) as client:
-        assert client.jobs() == ()
+        assert client.list_jobs() == ()
         users.write_text(users.read_text().replace(TOKENS["read"], "another token of this user"))
         with pytest.raises(JobApiError, match="UNAUTHENTICATED"):
-            client.jobs()
+            client.list_jobs()
 
 
 def test_job_list_has_the_user_who_submitted_each_job(server, executor):
     with connect(server, ALL) as ann, connect(server, TOKENS["submit"]) as other:
-        first, second = ann.submit(PIPELINE), other.submit(PIPELINE)
+        first, second = ann.submit_job(PIPELINE), other.submit_job(PIPELINE)
         run_to_end(executor.job(second))
         assert ann.wait_until_finish(second, LIMIT) is JobState.DONE
-        assert {one.job_id: one.user for one in ann.job_times()} == {first: "ann", second: "submit"}
+        assert {one.job_id: one.user for one in ann.get_job_times()} == {
+            first: "ann",
+            second: "submit",
+        }
 
 
 @pytest.fixture
@@ -123,48 +126,51 @@ def owners(executor, tmp_path):
 
 
 def test_user_with_rights_to_own_jobs_cannot_see_or_end_other_jobs(owners):
-    mine, other = (owners[name].submit(PIPELINE) for name in ("bea", "cid"))
+    mine, other = (owners[name].submit_job(PIPELINE) for name in ("bea", "cid"))
     bea = owners["bea"]
-    assert [one.job_id for one in bea.jobs()] == [mine]
-    assert [one.job_id for one in bea.job_times()] == [mine]
-    assert bea.pipeline(mine) == owners["admin"].pipeline(mine)
+    assert [one.job_id for one in bea.list_jobs()] == [mine]
+    assert [one.job_id for one in bea.get_job_times()] == [mine]
+    assert bea.get_pipeline(mine) == owners["admin"].get_pipeline(mine)
     calls = (
         *(bea.state, bea.pipeline, bea.metrics, bea.cancel, bea.drain, bea.get_execution),
         *(bea.get_stage_series, bea.errors, bea.logs, bea.get_stacks),
-        *(lambda job: bea.get_bundle_history(job, 1), lambda job: list(bea.states(job, LIMIT))),
-        lambda job: list(bea.messages(job, LIMIT)),
+        *(
+            lambda job: bea.get_bundle_history(job, 1),
+            lambda job: list(bea.follow_states(job, LIMIT)),
+        ),
+        lambda job: list(bea.follow_messages(job, LIMIT)),
     )
     for call in calls:
         with pytest.raises(JobApiError, match="no job") as refused:
             call(other)
         assert refused.value.code == "NOT_FOUND"
-    assert not owners["admin"].state(other).state.is_terminal
+    assert not owners["admin"].get_state(other).state.is_terminal
 
 
 def test_user_with_rights_to_all_jobs_can_see_and_end_other_jobs(owners):
-    jobs = {owners[name].submit(PIPELINE) for name in ("bea", "cid")}
-    assert {one.job_id for one in owners["admin"].jobs()} == jobs
+    jobs = {owners[name].submit_job(PIPELINE) for name in ("bea", "cid")}
+    assert {one.job_id for one in owners["admin"].list_jobs()} == jobs
     for job_id in jobs:
-        assert owners["admin"].cancel(job_id) is JobState.CANCELLED
+        assert owners["admin"].cancel_job(job_id) is JobState.CANCELLED
 
 
 def test_finished_job_is_visible_only_to_its_owner(owners, executor):
-    job_id = owners["bea"].submit(PIPELINE)
+    job_id = owners["bea"].submit_job(PIPELINE)
     run_to_end(executor.job(job_id))
     assert owners["bea"].wait_until_finish(job_id, LIMIT) is JobState.DONE
-    assert [one.job_id for one in owners["bea"].jobs()] == [job_id]
-    assert owners["cid"].jobs() == ()
+    assert [one.job_id for one in owners["bea"].list_jobs()] == [job_id]
+    assert owners["cid"].list_jobs() == ()
 
 
 def test_server_log_contains_no_user_token(server, users, caplog):
     with caplog.at_level(logging.DEBUG):
         with connect(server, ALL) as client:
-            client.submit(PIPELINE)
+            client.submit_job(PIPELINE)
         with connect(server, TOKENS["read"]) as client, pytest.raises(JobApiError):
-            client.submit(PIPELINE)
+            client.submit_job(PIPELINE)
         users.write_text("[users")
         with connect(server, ALL) as client:
-            assert client.jobs()
+            assert client.list_jobs()
     for token in (*TOKENS.values(), ALL):
         assert token not in caplog.text
         assert token not in repr(server.door)
@@ -179,11 +185,11 @@ def servers(tmp_path, users):
 
 def test_user_of_a_job_is_known_after_a_server_restart(servers):
     client = servers.start()
-    running, ended = client.submit(PIPELINE), client.submit(PIPELINE)
+    running, ended = client.submit_job(PIPELINE), client.submit_job(PIPELINE)
     run_to_end(servers.executor.job(ended))
     for _ in range(2):
         client = servers.start()
-        assert {one.job_id: one.user for one in client.job_times()} == {
+        assert {one.job_id: one.user for one in client.get_job_times()} == {
             running: "ann",
             ended: "ann",
         }
@@ -193,7 +199,7 @@ def test_user_of_a_job_is_known_after_a_server_restart(servers):
 def test_server_without_users_stores_jobs_that_older_versions_can_read(tmp_path):
     """An older version refuses an unknown field in the times of a finished job."""
     servers = Servers(tmp_path)
-    job_id = servers.start(run_to_end).submit(PIPELINE)
+    job_id = servers.start(run_to_end).submit_job(PIPELINE)
     assert servers.client.wait_until_finish(job_id, LIMIT) is JobState.DONE
     servers.stop()
     connection = sqlite3.connect(tmp_path / "state" / FILE)

@@ -35,8 +35,8 @@ class UpdatedJob:
             file_artifact(script, "script.py", hashlib.sha256(b"old program").hexdigest())
         )
         self.pipeline = pipeline.SerializeToString()
-        self.old = self.client.submit(self.pipeline, {"beam:option:x:v1": 1}, "orders")
-        self.new = self.client.submit(pipeline_proto().SerializeToString(), {}, "orders")
+        self.old = self.client.submit_job(self.pipeline, {"beam:option:x:v1": 1}, "orders")
+        self.new = self.client.submit_job(pipeline_proto().SerializeToString(), {}, "orders")
 
     def _plan_rollback(self, running, replaced, request):
         if self.refusal:
@@ -51,11 +51,11 @@ class UpdatedJob:
         """Replaces the old job by the new job."""
         until = self.clock.now + seconds if seconds else 0.0
         old, new = self.job(self.old).reporter, self.job(self.new).reporter
-        old.state(JobState.RUNNING)
+        old.report_state(JobState.RUNNING)
         new.record_succession(Succession(predecessor=self.old))
         old.record_succession(Succession(successor=self.new, program_kept_until=until))
-        old.state(JobState.UPDATED)
-        new.state(JobState.RUNNING)
+        old.report_state(JobState.UPDATED)
+        new.report_state(JobState.RUNNING)
 
     def roll_back(self, job_id="") -> str:
         return self.client.roll_back(job_id or self.new, REQUEST)
@@ -92,13 +92,13 @@ def test_rollback_submits_the_replaced_program_with_its_files(updated, restarts)
     assert '"replaces"' in again.options_json
     assert updated.requests == [REQUEST]
     (artifact,) = again.artifacts["python"]
-    assert b"".join(updated.client.artifact(artifact)) == b"old program"
+    assert b"".join(updated.client.read_artifact(artifact)) == b"old program"
     # The files belong to the new job now, whatever happens to the retained program.
     updated.clock.now += KEPT
-    updated.job(updated.new).reporter.state(JobState.UPDATED)
+    updated.job(updated.new).reporter.report_state(JobState.UPDATED)
     updated.servers.server._registry.remove_excess_jobs()
-    assert b"".join(updated.client.artifact(artifact)) == b"old program"
-    updated.job(again.job_id).reporter.state(JobState.CANCELLED)
+    assert b"".join(updated.client.read_artifact(artifact)) == b"old program"
+    updated.job(again.job_id).reporter.report_state(JobState.CANCELLED)
     assert files_in(updated.folder / "artifacts") == []
 
 
@@ -107,20 +107,20 @@ def test_job_with_retained_program_stays_above_limit_of_finished_jobs(updated, p
     updated.replace()
     updated.restart()
     for _ in range(3):
-        job = updated.client.submit(pipeline)
-        updated.job(job).reporter.state(JobState.DONE)
+        job = updated.client.submit_job(pipeline)
+        updated.job(job).reporter.report_state(JobState.DONE)
     assert updated.roll_back()
 
 
 def test_rollback_without_update_is_refused(updated) -> None:
-    updated.job(updated.new).reporter.state(JobState.RUNNING)
+    updated.job(updated.new).reporter.report_state(JobState.RUNNING)
     assert "didn't replace another job" in updated.refused()
 
 
 def test_rollback_of_job_that_does_not_run_is_refused(updated) -> None:
     updated.replace()
     assert f"roll back job {updated.new}" in updated.refused(updated.old)
-    updated.job(updated.new).reporter.state(JobState.CANCELLED)
+    updated.job(updated.new).reporter.report_state(JobState.CANCELLED)
     assert "is CANCELLED" in updated.refused()
 
 
@@ -149,7 +149,7 @@ def test_rollback_that_the_runner_refuses_submits_no_job(updated) -> None:
     updated.replace()
     updated.refusal = "the program isn't reachable"
     assert updated.refused() == updated.refusal
-    assert len(updated.client.jobs()) == 2
+    assert len(updated.client.list_jobs()) == 2
 
 
 def test_files_of_job_that_the_executor_refuses_are_removed(updated) -> None:
@@ -160,12 +160,12 @@ def test_files_of_job_that_the_executor_refuses_are_removed(updated) -> None:
 
     updated.servers.executor.on_start = refuse
     assert "was rejected: no" in updated.refused()
-    updated.job(updated.new).reporter.state(JobState.CANCELLED)
+    updated.job(updated.new).reporter.report_state(JobState.CANCELLED)
     assert files_in(updated.folder / "artifacts") == []
 
 
 def test_runner_without_updates_refuses_rollbacks(client, executor, pipeline) -> None:
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     with pytest.raises(JobApiError, match="can't replace running jobs") as error:
         client.roll_back(job_id, RollbackRequest())
     assert error.value.code == "UNIMPLEMENTED"

@@ -39,7 +39,7 @@ def shown(entries):
 
 
 def test_job_server_returns_state_of_each_job(server, client, executor, pipeline):
-    done, other = client.submit(pipeline), client.submit(pipeline)
+    done, other = client.submit_job(pipeline), client.submit_job(pipeline)
     run_to_end(executor.job(done))
     assert eventually(lambda: server.state(done) is JobState.DONE)
     assert server.state(other) is JobState.STARTING
@@ -48,17 +48,17 @@ def test_job_server_returns_state_of_each_job(server, client, executor, pipeline
 
 
 def test_job_runs_from_submission_to_end(client, executor, pipeline, clock):
-    job_id = client.submit(pipeline, OPTIONS)
+    job_id = client.submit_job(pipeline, OPTIONS)
     fake = executor.job(job_id)
-    assert client.state(job_id) == StateEvent(JobState.STARTING, clock.now)
-    assert client.jobs() == (JobInfo(job_id, "words", JobState.STARTING, OPTIONS),)
-    assert client.pipeline(job_id) == pipeline
+    assert client.get_state(job_id) == StateEvent(JobState.STARTING, clock.now)
+    assert client.list_jobs() == (JobInfo(job_id, "words", JobState.STARTING, OPTIONS),)
+    assert client.get_pipeline(job_id) == pipeline
 
-    states, messages = client.states(job_id, LIMIT), client.messages(job_id, LIMIT)
+    states, messages = client.follow_states(job_id, LIMIT), client.follow_messages(job_id, LIMIT)
     assert next(states).state is JobState.STARTING
-    fake.reporter.state(JobState.RUNNING)
-    fake.reporter.message(Importance.WARNING, "careful", transform="A/B")
-    fake.reporter.state(JobState.DONE, "all is well")
+    fake.reporter.report_state(JobState.RUNNING)
+    fake.reporter.report_message(Importance.WARNING, "careful", transform="A/B")
+    fake.reporter.report_state(JobState.DONE, "all is well")
     assert shown(states) == ["RUNNING", "DONE"]
     *others, message, reason, done = messages
     assert shown(others) == ["STOPPED", "STARTING", "RUNNING"]
@@ -70,15 +70,15 @@ def test_job_runs_from_submission_to_end(client, executor, pipeline, clock):
 
 
 def test_job_metrics_are_returned_while_running_and_afterwards(client, executor, pipeline):
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     fake = executor.job(job_id)
-    assert client.metrics(job_id) == JobMetrics()
+    assert client.get_metrics(job_id) == JobMetrics()
     info = MetricCell("urn", "type", b"\x01", {"PTRANSFORM": "A"})
     fake.reported_metrics = JobMetrics(attempted=(info, info))
-    assert client.metrics(job_id) == JobMetrics(attempted=(info, info))
+    assert client.get_metrics(job_id) == JobMetrics(attempted=(info, info))
     fake.reported_metrics = JobMetrics(attempted=(info,), committed=(info,))
     run_to_end(fake)
-    assert client.metrics(job_id) == fake.reported_metrics
+    assert client.get_metrics(job_id) == fake.reported_metrics
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_job_metrics_are_returned_while_running_and_afterwards(client, executor,
     [("cancel", "CANCELLING", "CANCELLED"), ("drain", "DRAINING", "DRAINED")],
 )
 def test_cancel_and_drain_change_job_state(client, executor, pipeline, wish, on_the_way, end):
-    job_id = client.submit(pipeline)
-    ask = getattr(client, wish)
-    states = client.states(job_id, LIMIT)
+    job_id = client.submit_job(pipeline)
+    ask = getattr(client, f"{wish}_job")
+    states = client.follow_states(job_id, LIMIT)
     assert next(states).state is JobState.STARTING
     assert ask(job_id).name in (on_the_way, end)
     assert shown(states) == [on_the_way, end]
@@ -99,24 +99,27 @@ def test_cancel_and_drain_change_job_state(client, executor, pipeline, wish, on_
 
 def test_messages_and_states_of_parallel_jobs_are_separate(client, executor, pipeline):
     with ThreadPoolExecutor(10) as pool:
-        ids = list(pool.map(lambda _: client.submit(pipeline), range(30)))
-        streams = [pool.submit(lambda each: list(client.messages(each, LIMIT)), i) for i in ids]
+        ids = list(pool.map(lambda _: client.submit_job(pipeline), range(30)))
+        streams = [
+            pool.submit(lambda each: list(client.follow_messages(each, LIMIT)), i) for i in ids
+        ]
         for number, job_id in enumerate(ids):
             reporter = executor.job(job_id).reporter
-            reporter.message(Importance.BASIC, job_id)
-            reporter.state(JobState.FAILED if number % 2 else JobState.DONE)
+            reporter.report_message(Importance.BASIC, job_id)
+            reporter.report_state(JobState.FAILED if number % 2 else JobState.DONE)
         for number, (job_id, stream) in enumerate(zip(ids, streams, strict=True)):
             ended = "FAILED" if number % 2 else "DONE"
             assert shown(stream.result(LIMIT)) == ["STOPPED", "STARTING", job_id, ended]
     assert len(set(ids)) == 30
 
 
-METHODS = ["state", "pipeline", "metrics", "cancel", "drain", "states", "messages"]
+METHODS = ["get_state", "get_pipeline", "get_metrics", "cancel_job", "drain_job"]
+METHODS += ["follow_states", "follow_messages"]
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_request_for_unknown_job_fails_with_job_id(client, pipeline, method):
-    prepared = client.prepare(pipeline)
+    prepared = client.prepare_job(pipeline)
     for job_id in ("nobody", "", "../x", prepared.preparation_id):
         with pytest.raises(JobApiError, match=repr(job_id)) as raised:
             list(getattr(client, method)(job_id))
@@ -124,10 +127,10 @@ def test_request_for_unknown_job_fails_with_job_id(client, pipeline, method):
 
 
 def test_unknown_preparation_is_not_found(client, pipeline):
-    prepared = client.prepare(pipeline)
-    client.run(prepared)
+    prepared = client.prepare_job(pipeline)
+    client.run_job(prepared)
     with pytest.raises(JobApiError, match="nobody") as raised:
-        client.run(type(prepared)("nobody", "", ""))
+        client.run_job(type(prepared)("nobody", "", ""))
     assert raised.value.code == "NOT_FOUND"
 
 
@@ -144,11 +147,16 @@ def test_job_rejection_is_reported_by_run_request_and_by_job(
 
     executor.on_start = reject
     with pytest.raises(JobApiError, match=reason) as raised:
-        client.submit(pipeline)
+        client.submit_job(pipeline)
     assert raised.value.code == code
-    (info,) = client.jobs()
+    (info,) = client.list_jobs()
     assert info.state is JobState.FAILED
-    assert shown(client.messages(info.job_id, LIMIT)) == ["STOPPED", "STARTING", reason, "FAILED"]
+    assert shown(client.follow_messages(info.job_id, LIMIT)) == [
+        "STOPPED",
+        "STARTING",
+        reason,
+        "FAILED",
+    ]
 
 
 def test_very_long_job_rejection_reaches_client(client, executor, pipeline):
@@ -157,7 +165,7 @@ def test_very_long_job_rejection_reaches_client(client, executor, pipeline):
 
     executor.on_start = reject
     with pytest.raises(JobApiError, match="first é") as raised:
-        client.submit(pipeline)
+        client.submit_job(pipeline)
     assert raised.value.code == "UNIMPLEMENTED"
 
 
@@ -167,20 +175,20 @@ def test_failing_executor_returns_one_line_error(client, executor, pipeline):
 
     executor.on_start = fail
     with pytest.raises(JobApiError) as raised:
-        client.submit(pipeline)
+        client.submit_job(pipeline)
     assert raised.value.code == "INTERNAL"
     assert raised.value.text.endswith("Can't start the job: RuntimeError: no Spark")
 
 
 def test_failing_metrics_return_one_line_error(client, executor, pipeline):
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
 
     def fail():
         raise SystemExit("gone")
 
     executor.job(job_id).metrics = fail
     with pytest.raises(JobApiError, match="SystemExit: gone") as raised:
-        client.metrics(job_id)
+        client.get_metrics(job_id)
     assert raised.value.code == "INTERNAL"
 
 
@@ -188,10 +196,10 @@ def test_malformed_pipeline_is_refused_with_transform_name(client):
     broken = pipeline_proto()
     broken.components.transforms["impulse"].outputs["out"] = "gone"
     with pytest.raises(JobApiError, match="'Create/Impulse'.*'gone'") as raised:
-        client.prepare(broken.SerializeToString())
+        client.prepare_job(broken.SerializeToString())
     assert raised.value.code == "INVALID_ARGUMENT"
     with pytest.raises(JobApiError, match="no components") as raised:
-        client.prepare(b"")
+        client.prepare_job(b"")
     assert raised.value.code == "INVALID_ARGUMENT"
 
 
@@ -214,28 +222,28 @@ def test_request_of_arbitrary_bytes_does_not_crash_server(
             refused.value.details()
         )
     assert "Traceback" not in caplog.text
-    client.submit(pipeline)
+    client.submit_job(pipeline)
 
 
 def test_thousand_preparations_of_one_client_do_not_block_other_clients(
     server, client, executor, pipeline
 ):
-    prepared = [client.prepare(pipeline) for _ in range(1001)]
+    prepared = [client.prepare_job(pipeline) for _ in range(1001)]
     executor.on_start = run_to_end
     with JobClient(server.address, timeout=LIMIT) as other:
-        job_id = other.submit(pipeline)
+        job_id = other.submit_job(pipeline)
         assert other.wait_until_finish(job_id, LIMIT) is JobState.DONE
     with pytest.raises(JobApiError, match="the server discarded the prepared job") as caught:
-        client.run(prepared[0])
+        client.run_job(prepared[0])
     assert caught.value.code == "RESOURCE_EXHAUSTED"
-    client.run(prepared[-1])
+    client.run_job(prepared[-1])
 
 
 def test_large_pipelines_are_accepted(client, executor):
     pipeline = pipeline_proto()
     pipeline.components.transforms["impulse"].annotations["large"] = b"x" * (20 << 20)
-    job_id = client.submit(pipeline.SerializeToString())
-    assert len(client.pipeline(job_id)) > 20 << 20
+    job_id = client.submit_job(pipeline.SerializeToString())
+    assert len(client.get_pipeline(job_id)) > 20 << 20
 
 
 def test_describe_options_returns_options_of_runner(executor, tmp_path):
@@ -251,15 +259,15 @@ def test_describe_options_returns_options_of_runner(executor, tmp_path):
 
 
 def test_two_hundred_open_streams_do_not_block_calls_and_leave_no_thread(server, client, pipeline):
-    job_id = client.submit(pipeline)
+    job_id = client.submit_job(pipeline)
     streams = []
     for _ in range(100):
-        streams += [client.states(job_id), client.messages(job_id)]
+        streams += [client.follow_states(job_id), client.follow_messages(job_id)]
     for stream in streams:
         next(stream)
     assert threads("beam-job-api") >= 200
     started = time.monotonic()
-    client.run(client.prepare(pipeline))
+    client.run_job(client.prepare_job(pipeline))
     assert time.monotonic() - started < LIMIT / 2
     for stream in streams:
         stream.close()
@@ -267,16 +275,16 @@ def test_two_hundred_open_streams_do_not_block_calls_and_leave_no_thread(server,
 
 
 def test_stalled_reader_delays_no_other_client(client, executor, pipeline):
-    job_id = client.submit(pipeline)
-    slow = client.messages(job_id)
+    job_id = client.submit_job(pipeline)
+    slow = client.follow_messages(job_id)
     next(slow)
     reporter = executor.job(job_id).reporter
     started = time.monotonic()
     for _ in range(5_000):
-        reporter.message(Importance.BASIC, "x" * 2_000)
-    reporter.state(JobState.DONE)
+        reporter.report_message(Importance.BASIC, "x" * 2_000)
+    reporter.report_state(JobState.DONE)
     assert time.monotonic() - started < LIMIT / 2
-    assert len(list(client.messages(job_id, LIMIT))) > 5_000
+    assert len(list(client.follow_messages(job_id, LIMIT))) > 5_000
     slow.close()
 
 
@@ -286,17 +294,17 @@ class TestLimits:
         return ServerLimits(streams=5)
 
     def test_response_streams_above_limit_are_refused_until_one_is_closed(self, client, pipeline):
-        job_id = client.submit(pipeline)
-        streams = [client.states(job_id) for _ in range(5)]
+        job_id = client.submit_job(pipeline)
+        streams = [client.follow_states(job_id) for _ in range(5)]
         for stream in streams:
             next(stream)
         with pytest.raises(JobApiError, match="5 state and message streams") as raised:
-            next(client.states(job_id))
+            next(client.follow_states(job_id))
         assert raised.value.code == "RESOURCE_EXHAUSTED"
         streams[0].close()
 
         def opens():
-            again = client.states(job_id, LIMIT)
+            again = client.follow_states(job_id, LIMIT)
             try:
                 return next(again).state is JobState.STARTING
             except JobApiError:
@@ -307,8 +315,8 @@ class TestLimits:
 
 def test_threads_of_disconnected_clients_end(server, pipeline, executor):
     vanishing = JobClient(server.address)
-    job_id = vanishing.submit(pipeline)
-    streams = [vanishing.states(job_id), vanishing.messages(job_id)]
+    job_id = vanishing.submit_job(pipeline)
+    streams = [vanishing.follow_states(job_id), vanishing.follow_messages(job_id)]
     for stream in streams:
         next(stream)
     assert threads("beam-job-api") >= 2
@@ -336,7 +344,7 @@ class TestStarting:
     def test_server_on_localhost_accepts_calls_over_ipv4_and_ipv6(self, server, pipeline):
         for address in ("127.0.0.1", "localhost"):
             with JobClient(f"{address}:{server.port}") as client:
-                client.submit(pipeline)
+                client.submit_job(pipeline)
 
     def test_wildcard_server_advertises_host_name(self, executor, tmp_path):
         anywhere = {"host": "0.0.0.0", "guard": AccessGuard(allow_remote=True, token="x" * 16)}
@@ -356,11 +364,11 @@ class TestStopping:
         server = JobServer(executor, artifacts_dir=tmp_path, port=0)
         server.start()
         with JobClient(server.address) as client:
-            job_id = client.submit(pipeline)
+            job_id = client.submit_job(pipeline)
             heard = []
 
             def read():
-                for event in client.states(job_id, LIMIT):
+                for event in client.follow_states(job_id, LIMIT):
                     heard.append(event.state.name)
 
             reader = threading.Thread(target=read)
@@ -378,9 +386,9 @@ class TestStopping:
         server = JobServer(executor, artifacts_dir=tmp_path, port=0)
         server.start()
         with JobClient(server.address) as client:
-            job_id = client.submit(pipeline)
+            job_id = client.submit_job(pipeline)
             executor.job(job_id).cancel = lambda: None
-            stream = client.states(job_id, LIMIT)
+            stream = client.follow_states(job_id, LIMIT)
             next(stream)
             started = time.monotonic()
             assert server.stop(grace=0.1) == (job_id,)

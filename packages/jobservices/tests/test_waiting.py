@@ -17,29 +17,29 @@ from .successors import Servers
 def test_job_waiting_for_resources_is_cancelled_immediately(tmp_path, pipeline):
     servers = Servers(tmp_path)
     client = servers.start()
-    first, second = client.submit(pipeline), client.submit(pipeline)
+    first, second = client.submit_job(pipeline), client.submit_job(pipeline)
     for job_id in (first, second):
-        servers.executor.job(job_id).reporter.state(JobState.RUNNING)
+        servers.executor.job(job_id).reporter.report_state(JobState.RUNNING)
     goes_on = threading.Event()
     client = servers.start(lambda job: goes_on.wait(LIMIT))
     try:
-        assert client.cancel(second) is JobState.CANCELLED
-        assert client.cancel(first) is JobState.CANCELLING
+        assert client.cancel_job(second) is JobState.CANCELLED
+        assert client.cancel_job(first) is JobState.CANCELLING
     finally:
         goes_on.set()
     assert eventually(lambda: servers.resumed(first).cancels)
     assert client.wait_until_finish(second, LIMIT) is JobState.CANCELLED
     assert [job.spec.job_id for job in servers.executor.jobs] == [first]
     client = servers.start()
-    assert client.state(second).state is JobState.CANCELLED
+    assert client.get_state(second).state is JobState.CANCELLED
     servers.stop()
 
 
 def test_job_waiting_for_resources_is_left_to_next_server(tmp_path, pipeline):
     servers = Servers(tmp_path)
     client = servers.start()
-    job_id = client.submit(pipeline)
-    servers.executor.job(job_id).reporter.state(JobState.RUNNING)
+    job_id = client.submit_job(pipeline)
+    servers.executor.job(job_id).reporter.report_state(JobState.RUNNING)
     asked = threading.Event()
 
     def can_not(job):
@@ -48,7 +48,7 @@ def test_job_waiting_for_resources_is_left_to_next_server(tmp_path, pipeline):
 
     client = servers.start(can_not)
     assert asked.wait(LIMIT)
-    assert not client.state(job_id).state.is_terminal
+    assert not client.get_state(job_id).state.is_terminal
     client = servers.start()
     run_to_end(servers.resumed(job_id))
     assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
@@ -59,8 +59,8 @@ def test_restored_job_without_resources_is_resumed_later(tmp_path, pipeline, mon
     monkeypatch.setattr(registry, "_RESUME_AGAIN_SECONDS", 0.05)
     servers = Servers(tmp_path)
     client = servers.start()
-    job_id = client.submit(pipeline)
-    servers.executor.job(job_id).reporter.state(JobState.RUNNING)
+    job_id = client.submit_job(pipeline)
+    servers.executor.job(job_id).reporter.report_state(JobState.RUNNING)
     asked = []
 
     def can_not_yet(job):
@@ -72,7 +72,9 @@ def test_restored_job_without_resources_is_resumed_later(tmp_path, pipeline, mon
     assert eventually(lambda: len(asked) == 4)
     run_to_end(asked[-1])
     assert client.wait_until_finish(job_id, LIMIT) is JobState.DONE
-    texts = [one.text for one in client.messages(job_id, LIMIT) if isinstance(one, JobMessage)]
+    texts = [
+        one.text for one in client.follow_messages(job_id, LIMIT) if isinstance(one, JobMessage)
+    ]
     assert sum("the disk is full" in text for text in texts) == 1
     assert sum("has restarted" in text for text in texts) == 1
     servers.stop()
@@ -82,8 +84,8 @@ def test_restored_job_waiting_for_resources_ends_when_cancelled(tmp_path, pipeli
     monkeypatch.setattr(registry, "_RESUME_AGAIN_SECONDS", 0.05)
     servers = Servers(tmp_path)
     client = servers.start()
-    job_id = client.submit(pipeline)
-    servers.executor.job(job_id).reporter.state(JobState.RUNNING)
+    job_id = client.submit_job(pipeline)
+    servers.executor.job(job_id).reporter.report_state(JobState.RUNNING)
     asked = threading.Event()
 
     def can_not(job):
@@ -92,7 +94,7 @@ def test_restored_job_waiting_for_resources_ends_when_cancelled(tmp_path, pipeli
 
     client = servers.start(can_not)
     assert asked.wait(LIMIT)
-    client.cancel(job_id)
+    client.cancel_job(job_id)
     assert client.wait_until_finish(job_id, LIMIT) is JobState.CANCELLED
     servers.stop()
 
@@ -100,9 +102,9 @@ def test_restored_job_waiting_for_resources_ends_when_cancelled(tmp_path, pipeli
 def test_error_while_resuming_job_does_not_affect_other_jobs(tmp_path, pipeline, monkeypatch):
     servers = Servers(tmp_path)
     client = servers.start()
-    jobs = [client.submit(pipeline) for _ in range(3)]
+    jobs = [client.submit_job(pipeline) for _ in range(3)]
     for job_id in jobs:
-        servers.executor.job(job_id).reporter.state(JobState.RUNNING)
+        servers.executor.job(job_id).reporter.report_state(JobState.RUNNING)
     errors = [SystemExit(0), MemoryError()]
     missing = registry.find_missing_artifact
 

@@ -18,7 +18,7 @@ def test_bundle_duration_limit_grows_with_cpu_slowdown(monkeypatch: pytest.Monke
         (4.0, 0.5, 0.5),
         (20.0, 0.5, 1.0),
     ):
-        monkeypatch.setattr(slowness, "current_factor", lambda factor=factor: factor)
+        monkeypatch.setattr(slowness, "measure_factor", lambda factor=factor: factor)
         assert slowness.compute_bundle_seconds(least) == pytest.approx(lasts)
 
 
@@ -36,8 +36,8 @@ def test_cpu_slowdown_factor_follows_recent_core_times(
     times[1] = CoreTime(5.0 + ran, 5.0 + waited)
     del times[2]
     times[3] = CoreTime(70.0, 70.0)
-    assert slowness.current_factor() == 1.0, "it has just looked"
+    assert slowness.measure_factor() == 1.0, "it has just looked"
     clock.now += 2
-    assert slowness.current_factor() == pytest.approx(factor)
+    assert slowness.measure_factor() == pytest.approx(factor)
     clock.now += 2
-    assert slowness.current_factor() == pytest.approx(factor), "no thread has run since"
+    assert slowness.measure_factor() == pytest.approx(factor), "no thread has run since"

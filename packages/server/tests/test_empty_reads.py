@@ -61,7 +61,9 @@ def test_read_with_elements_or_without_input_gets_no_warning(metrics: JobMetrics
 @pytest.mark.parametrize("state", JobState)
 def test_warning_about_empty_read_precedes_only_state_done(state: JobState) -> None:
     reporter = Reporter()
-    EmptyReadsReporter(reporter, [READ], lambda: counted(source=1), "/").state(state, "reason")
+    EmptyReadsReporter(reporter, [READ], lambda: counted(source=1), "/").report_state(
+        state, "reason"
+    )
 
     assert reporter.states == [(state, "reason")]
     assert [importance for importance, _, _ in reporter.messages] == (

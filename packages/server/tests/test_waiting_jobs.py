@@ -21,7 +21,7 @@ def test_job_waiting_for_spark_is_cancelled_before_spark_is_available() -> None:
     assert reporter.states == [(JobState.CANCELLED, None)]
     handle.cancel()
     handle.drain()
-    assert handle.metrics().committed == ()
+    assert handle.get_metrics().committed == ()
 
 
 @pytest.mark.parametrize("state", [JobState.STARTING, JobState.DRAINING])

@@ -43,12 +43,12 @@ class Job:
         return self.spec.job_id
 
     def cancel(self) -> None:
-        self.reporter.state(JobState.CANCELLED)
+        self.reporter.report_state(JobState.CANCELLED)
 
     def drain(self) -> None:
-        self.reporter.state(JobState.DRAINED)
+        self.reporter.report_state(JobState.DRAINED)
 
-    def metrics(self) -> JobMetrics:
+    def get_metrics(self) -> JobMetrics:
         self.asked += 1
         return self.given
 
@@ -81,10 +81,10 @@ class Server:
         """Returns a running job."""
         named = {f"beam:option:{key}:v1": value for key, value in options.items()}
         message = pipeline if pipeline is not None else word_count()
-        self.client.submit(
+        self.client.submit_job(
             message.SerializeToString(), {"beam:option:job_name:v1": name, **named}, "job"
         )
-        self.jobs[-1].reporter.state(JobState.RUNNING)
+        self.jobs[-1].reporter.report_state(JobState.RUNNING)
         return self.jobs[-1]
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ def test_bundle_page_of_unknown_or_invalid_number_returns_clear_error(
 
 def test_failures_on_job_page_link_to_page_of_their_bundle(server: Server, web: TestClient) -> None:
     job = server.submit()
-    job.reporter.message(Importance.WARNING, "attempt 1 failed", record=FAILED)
+    job.reporter.report_message(Importance.WARNING, "attempt 1 failed", record=FAILED)
     page = web.get(f"/jobs/{job.id}/errors").text
     assert f'href="/jobs/{job.id}/bundle?number=2">bundle 2</a>' in page
 

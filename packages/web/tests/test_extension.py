@@ -146,9 +146,9 @@ def test_web_pages_of_server_with_users_respect_user_rights(
     refused = httpx.post(cancel, headers=shown("reader"))
     assert refused.status_code == 403
     assert all(part in refused.text for part in ("'reader'", "'cancel'", str(users)))
-    assert with_users.client.state(job.id).state is JobState.RUNNING
+    assert with_users.client.get_state(job.id).state is JobState.RUNNING
     assert httpx.post(cancel, headers=shown("ender")).status_code == 303
-    assert with_users.client.state(job.id).state is JobState.CANCELLED
+    assert with_users.client.get_state(job.id).state is JobState.CANCELLED
 
 
 def test_user_with_rights_to_own_jobs_only_is_refused_by_web_pages(
@@ -185,7 +185,7 @@ def test_web_pages_show_user_who_submitted_job(with_users: Server, extension: We
     assert "ann" not in httpx.get(f"{url}/", headers=shown).text
     credentials = Credentials(token="the token of ann")
     with JobClient(with_users.server.address, credentials=credentials) as client:
-        job_id = client.submit(word_count().SerializeToString())
+        job_id = client.submit_job(word_count().SerializeToString())
     assert "<td>ann</td>" in httpx.get(f"{url}/", headers=shown).text
     assert httpx.get(f"{url}/?name=ann", headers=shown).text.count("<tr id=") == 1
     assert "submitted by ann" in httpx.get(f"{url}/jobs/{job_id}", headers=shown).text

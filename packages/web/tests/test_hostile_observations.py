@@ -71,7 +71,7 @@ def test_web_pages_escape_texts_of_worker_observations(
         for page, times in (("/now", 1), ("/stacks?all=1", 2), ("?step=t3", 1)):
             shown = text_of(web.get(f"/jobs/{job.id}{page}").text)
             assert shown.count(text[:40]) >= times, page
-    job.reporter.state(
+    job.reporter.report_state(
         JobState.FAILED, f"ValueError: no [while running 'Count']\nThe element: {text}\nTraceback"
     )
     _check(web, job, text)

@@ -75,7 +75,7 @@ def prism(binary: str) -> Iterator[str]:
 
 def answers(client: JobClient) -> bool:
     try:
-        client.jobs()
+        client.list_jobs()
     except JobApiError:
         return False
     return True

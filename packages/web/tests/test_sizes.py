@@ -37,7 +37,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> object:
             infos.append(stage(f"stage-{number}", names[number], field, 1_790_000_000_000))
     job.given = JobMetrics(tuple(infos), tuple(info for info in infos if "user" in info.urn))
     text = "a line of log about as long as they usually are, with a number: "
-    job.reporter.log(
+    job.reporter.report_messages(
         MessageLine(Importance.WARNING, f"{text}{number}" * (1 + number % 7), names[number % STEPS])
         for number in range(LINES)
     )

@@ -19,7 +19,7 @@ from beam_runner_runtime.sections.ports import SectionHost
 class RunReporter(Protocol):
     """Receiver of a job's state changes and messages. Thread-safe. The methods never wait for clients."""
 
-    def state(
+    def report_state(
         self, state: JobState, reason: str | None = None, record: MessageRecord = None
     ) -> bool:
         """Reports that the job entered `state`. Returns whether the report changed the state.
@@ -35,7 +35,7 @@ class RunReporter(Protocol):
             record: machine-readable form of `reason`.
         """
 
-    def message(
+    def report_message(
         self,
         importance: Importance,
         text: str,
@@ -51,7 +51,7 @@ class RunReporter(Protocol):
             record: machine-readable form of the line.
         """
 
-    def log(self, lines: Iterable[MessageLine]) -> None:
+    def report_messages(self, lines: Iterable[MessageLine]) -> None:
         """Adds many log lines to the job's messages. Each line costs a tenth of a call of `message`."""
 
 

@@ -172,7 +172,7 @@ def test_job_is_continued_by_another_server(new: New, loop_bytes: int) -> None:
     assert server.wait() is JobState.RUNNING
     assert server.journal.exists and server.folder.exists()
     again = new(loop_bytes=loop_bytes)
-    assert again.job.metrics().committed == server.job.metrics().committed
+    assert again.job.get_metrics().committed == server.job.metrics().committed
     assert again.run() is JobState.DONE
     assert again.seen == EXPECTED
     # Finished work was not repeated, including work of a loop that was left because of the stop.
@@ -194,14 +194,14 @@ def test_job_end_not_yet_reported_is_reported_by_next_server(new: New) -> None:
 def test_job_metrics_are_complete_when_end_is_reported(new: New) -> None:
     server = new()
     asked: list[Any] = []
-    real = server.reporter.state
+    real = server.reporter.report_state
 
-    def state(state: JobState, reason: str | None = None) -> bool:
+    def report_state(state: JobState, reason: str | None = None) -> bool:
         if state.is_terminal:
-            asked.append(server.job.metrics())
+            asked.append(server.job.get_metrics())
         return real(state, reason)
 
-    server.reporter.state = state  # type: ignore[method-assign]
+    server.reporter.report_state = report_state  # type: ignore[method-assign]
     server.run()
     assert seen_in(asked[0].committed) == EXPECTED
 

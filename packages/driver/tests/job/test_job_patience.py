@@ -147,14 +147,14 @@ def test_job_failed_by_full_disk_frees_space_before_its_end_is_reported(
 ) -> None:
     server = refusing_to_the_end(new(limits={"outage_limit": 200}), monkeypatch, lambda: None)
     had_room: list[bool] = []
-    report = server.reporter.state
+    report = server.reporter.report_state
 
-    def state(state: JobState, *more: Any) -> bool:
+    def report_state(state: JobState, *more: Any) -> bool:
         if state is JobState.FAILED:
             had_room.append(not server.folder.exists())
         return report(state, *more)
 
-    monkeypatch.setattr(server.reporter, "state", state)
+    monkeypatch.setattr(server.reporter, "report_state", report_state)
     assert server.run() is JobState.FAILED
     assert had_room == [True]
 

@@ -78,7 +78,7 @@ def test_source_gets_longer_time_slice_on_busy_machine(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lanes, _ = at_work(100)
-    monkeypatch.setattr(lanes._slowness, "current_factor", lambda: 5.0)
+    monkeypatch.setattr(lanes._slowness, "measure_factor", lambda: 5.0)
     lanes.queue_bundles([bundle(1)])
     clock.now += 2 * TUNING.yield_seconds
     assert lanes.take_yielding_bundles() == []

@@ -82,7 +82,7 @@ class Reporter:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def message(self, importance: Any, text: str) -> None:
+    def report_message(self, importance: Any, text: str) -> None:
         self.texts.append(text)
 
 

@@ -41,12 +41,12 @@ class FakeJob:
         self.given = JobMetrics()
 
     def cancel(self) -> None:
-        self.reporter.state(JobState.CANCELLED)
+        self.reporter.report_state(JobState.CANCELLED)
 
     def drain(self) -> None:
-        self.reporter.state(JobState.DRAINED)
+        self.reporter.report_state(JobState.DRAINED)
 
-    def metrics(self) -> JobMetrics:
+    def get_metrics(self) -> JobMetrics:
         return self.given
 
 
@@ -71,7 +71,7 @@ class FakeServer:
 
     def _run(self, spec: JobSpec, reporter: JobReporter) -> FakeJob:
         job = self._jobs[spec.job_id] = FakeJob(spec, reporter)
-        reporter.state(JobState.RUNNING)
+        reporter.report_state(JobState.RUNNING)
         return job
 
     def submit(self) -> str:
@@ -79,7 +79,7 @@ class FakeServer:
         pipeline = beam.Pipeline()
         _ = pipeline | beam.Create([1])
         with JobClient(self.address) as client:
-            return client.submit(pipeline.to_runner_api().SerializeToString())
+            return client.submit_job(pipeline.to_runner_api().SerializeToString())
 
     def job(self, job_id: str) -> FakeJob:
         """Returns the job, after the server has started it."""
@@ -133,8 +133,8 @@ def test_wait_until_finish_returns_successful_state(
     ours = result(server, job_id)
     assert ours.state == "RUNNING"
     if state is JobState.DRAINED:
-        server.job(job_id).reporter.state(JobState.DRAINING)
-    server.job(job_id).reporter.state(state)
+        server.job(job_id).reporter.report_state(JobState.DRAINING)
+    server.job(job_id).reporter.report_state(state)
     assert ours.wait_until_finish() == state.name
     assert ours.state == state.name
 
@@ -155,7 +155,7 @@ def test_result_of_drained_job_returns_drained_state(server: FakeServer, job_id:
 def test_wait_until_finish_raises_for_failed_state(
     server: FakeServer, job_id: str, state: JobState
 ) -> None:
-    server.job(job_id).reporter.state(state, "because")
+    server.job(job_id).reporter.report_state(state, "because")
     with pytest.raises(RuntimeError, match=f"{job_id}.* {state.name}"):
         result(server, job_id).wait_until_finish()
 
@@ -164,14 +164,14 @@ def test_result_follows_job_through_restart_of_server(
     server: FakeServer, job_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     ours = result(server, job_id)
-    server.job(job_id).reporter.message(Importance.WARNING, "before")
+    server.job(job_id).reporter.report_message(Importance.WARNING, "before")
     assert ours.wait_until_finish(1000) == "RUNNING"
     server.stop()
     assert ours.wait_until_finish(2000) == "RUNNING"
     server.restart()
     assert ours.state == "RUNNING"
-    server.job(job_id).reporter.message(Importance.WARNING, "after")
-    server.job(job_id).reporter.state(JobState.DONE)
+    server.job(job_id).reporter.report_message(Importance.WARNING, "after")
+    server.job(job_id).reporter.report_state(JobState.DONE)
     assert ours.wait_until_finish() == "DONE"
     warnings = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert [warnings.count(text) for text in ("before", "after")] == [1, 1]
@@ -225,7 +225,7 @@ def test_job_failure_is_raised_in_each_waiting_thread(server: FakeServer, job_id
     with ThreadPoolExecutor(2) as pool:
         waits = [pool.submit(ours.wait_until_finish) for _ in range(2)]
         until.wait(0.5)
-        server.job(job_id).reporter.state(JobState.FAILED, "no")
+        server.job(job_id).reporter.report_state(JobState.FAILED, "no")
         for one in waits:
             with pytest.raises(RuntimeError, match=job_id):
                 one.result(60)
@@ -237,7 +237,7 @@ def test_progress_lines_show_web_page_and_end_of_job(server: FakeServer, job_id:
     assert ours.wait_until_finish(1000) == "RUNNING"
     server.announce("http://localhost:8074/")
     wait_for_text(stream, "page of the job")
-    server.job(job_id).reporter.state(JobState.DONE)
+    server.job(job_id).reporter.report_state(JobState.DONE)
     ours.wait_until_finish()
     page, end = stream.getvalue().splitlines()
     assert page == f"page of the job: http://localhost:8074/jobs/{job_id}"
@@ -257,7 +257,7 @@ def test_progress_on_terminal_shows_stages_and_elements(server: FakeServer, job_
     ours = result(server, job_id, display=TerminalDisplay(stream))
     ours.wait_until_finish(100)
     wait_for_text(stream, "1 of 2 stages finished, 7 elements")
-    server.job(job_id).reporter.state(JobState.DONE)
+    server.job(job_id).reporter.report_state(JobState.DONE)
     ours.wait_until_finish()
     assert stream.getvalue().endswith(": 2 of 2 stages finished, 7 elements\n")
 
@@ -266,8 +266,8 @@ def test_fatal_job_error_is_raised_and_not_logged(
     server: FakeServer, job_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     reporter = server.job(job_id).reporter
-    reporter.message(Importance.ERROR, "an error in user code")
-    reporter.state(JobState.FAILED, "ValueError: fatal [while running 'Step']")
+    reporter.report_message(Importance.ERROR, "an error in user code")
+    reporter.report_state(JobState.FAILED, "ValueError: fatal [while running 'Step']")
     with pytest.raises(RuntimeError) as raised:
         result(server, job_id).wait_until_finish()
     assert str(raised.value).splitlines()[-1].endswith("ValueError: fatal [while running 'Step']")

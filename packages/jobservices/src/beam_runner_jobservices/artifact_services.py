@@ -73,7 +73,7 @@ class StagingService(StagingServicer):
             self._store,
             owner,
             wire.FILE_TYPE,
-            lambda: self._preparations.renew(preparation),
+            lambda: self._preparations.renew_preparation(preparation),
         )
         with closing(steps):
             answer = None

@@ -28,7 +28,7 @@ def bind_port(server: grpc.Server, host: str, port: int, guard: AccessGuard) -> 
     """
     addresses = _find_usable_addresses(host)
     for address in addresses:
-        guard.check(address)
+        guard.check_address(address)
     credentials = guard.make_server_credentials()
     for _ in range(_ATTEMPTS if port == 0 else 1):
         chosen = _find_free_port(host, addresses, port)

@@ -78,7 +78,7 @@ class JobClient:
         self._retrieval = RetrievalStub(self._channel)
         self._timeout = timeout
 
-    def prepare(
+    def prepare_job(
         self, pipeline: bytes, options: Mapping[str, Any] | None = None, job_name: str = "job"
     ) -> PreparedJob:
         """Prepares a serialized `beam_runner_api.Pipeline`. Option keys are `beam:option:<name>:v1`."""
@@ -88,7 +88,7 @@ class JobClient:
             )
         )
 
-    def stage(self, prepared: PreparedJob, pipeline: bytes) -> None:
+    def stage_artifacts(self, prepared: PreparedJob, pipeline: bytes) -> None:
         """Sends the artifacts that the prepared pipeline depends on, which are files of this machine.
 
         The client sends only files that the pipeline names, whatever the server requests. The
@@ -118,40 +118,40 @@ class JobClient:
             finally:
                 questions.put(None)
 
-    def run(self, prepared: PreparedJob) -> str:
+    def run_job(self, prepared: PreparedJob) -> str:
         """Runs the prepared job, and returns the job's id."""
         request = wire.run_message(preparation_id=prepared.preparation_id)
         return str(self._call_server(self._jobs.Run, request, timeout=None).job_id)
 
-    def submit(
+    def submit_job(
         self, pipeline: bytes, options: Mapping[str, Any] | None = None, job_name: str = "job"
     ) -> str:
         """Prepares, stages and runs a job; returns the job's id."""
-        prepared = self.prepare(pipeline, options, job_name)
-        self.stage(prepared, pipeline)
-        return self.run(prepared)
+        prepared = self.prepare_job(pipeline, options, job_name)
+        self.stage_artifacts(prepared, pipeline)
+        return self.run_job(prepared)
 
-    def jobs(self) -> tuple[JobInfo, ...]:
+    def list_jobs(self) -> tuple[JobInfo, ...]:
         """Returns the jobs that the server knows."""
         return wire.decode_job_infos(self._call_server(self._jobs.GetJobs, wire.jobs_message()))
 
-    def state(self, job_id: str) -> StateEvent:
+    def get_state(self, job_id: str) -> StateEvent:
         """Returns the job's current state."""
         return wire.decode_state_event(
             self._call_server(self._jobs.GetState, wire.state_request(job_id=job_id))
         )
 
-    def pipeline(self, job_id: str) -> bytes:
+    def get_pipeline(self, job_id: str) -> bytes:
         """Returns the job's serialized `beam_runner_api.Pipeline`."""
         response = self._call_server(self._jobs.GetPipeline, wire.pipeline_request(job_id=job_id))
         return bytes(response.pipeline.SerializeToString())
 
-    def cancel(self, job_id: str) -> JobState:
+    def cancel_job(self, job_id: str) -> JobState:
         """Requests the cancellation of the job; returns the job's state, usually CANCELLING."""
         request = wire.cancel_request(job_id=job_id)
         return JobState(self._call_server(self._jobs.Cancel, request).state)
 
-    def drain(self, job_id: str) -> JobState:
+    def drain_job(self, job_id: str) -> JobState:
         """Requests a drain of the job; returns the job's state, usually DRAINING.
 
         The sources of the job stop. The job processes all data that the sources have emitted, and
@@ -160,14 +160,14 @@ class JobClient:
         request = wire.drain_request(job_id=job_id)
         return JobState(self._call_server(self._jobs.Drain, request).state)
 
-    def metrics(self, job_id: str) -> JobMetrics:
+    def get_metrics(self, job_id: str) -> JobMetrics:
         """Returns the job's current metrics, including the runner's own series."""
         request = wire.metrics_request(job_id=job_id)
         return wire.decode_metrics(
             self._call_server(self._jobs.GetJobMetrics, request, metadata=(ALL_METRICS,))
         )
 
-    def job_times(self) -> tuple[JobTimes, ...]:
+    def get_job_times(self) -> tuple[JobTimes, ...]:
         """Returns the submission, start and end times of each job.
 
         Raises UNIMPLEMENTED if the server lacks the observation service, as Beam's own job server
@@ -192,7 +192,7 @@ class JobClient:
         found = self._call_observation_service("GetSeries", {"job_id": job_id})
         return tuple(make_record(StageSeries, one) for one in found["series"])
 
-    def errors(self, job_id: str) -> JobErrors:
+    def get_errors(self, job_id: str) -> JobErrors:
         """Returns the errors of a job by type, step and line, including the errors in dropped
         messages.
 
@@ -200,7 +200,7 @@ class JobClient:
         """
         return self._get_record(JobErrors, "GetErrors", {"job_id": job_id})
 
-    def logs(self, job_id: str, query: LogQuery | None = None) -> LogAnswer:
+    def query_logs(self, job_id: str, query: LogQuery | None = None) -> LogAnswer:
         """Returns a part of a job's log, by default the latest lines.
 
         Raises UNIMPLEMENTED if the server lacks the observation service.
@@ -269,7 +269,7 @@ class JobClient:
         asked = {"job_id": job_id, "request": request}
         return str(self._call_observation_service("RollBack", asked, timeout=None)["job_id"])
 
-    def states(
+    def follow_states(
         self, job_id: str, timeout: float | None = None, reconnect_seconds: float = 0.0
     ) -> Iterator[StateEvent]:
         """Yields the current and all later states of a job, up to the terminal state.
@@ -287,7 +287,7 @@ class JobClient:
             open_stream, NewEntries(), timeout, reconnect_seconds, self._closed.wait
         )
 
-    def messages(
+    def follow_messages(
         self,
         job_id: str,
         timeout: float | None = None,
@@ -317,11 +317,11 @@ class JobClient:
         The wait survives restarts of the server that take up to `reconnect_seconds` each.
         """
         last = JobState.UNSPECIFIED
-        for event in self.states(job_id, timeout, reconnect_seconds):
+        for event in self.follow_states(job_id, timeout, reconnect_seconds):
             last = event.state
         return last
 
-    def artifact(self, artifact: StagedArtifact) -> Iterator[bytes]:
+    def read_artifact(self, artifact: StagedArtifact) -> Iterator[bytes]:
         """Yields the content of an artifact of an unfinished job in chunks."""
         request = artifact_wire.encode_artifact_request(artifact)
         for message in _read_stream(self._retrieval.GetArtifact(request)):
@@ -393,7 +393,7 @@ def read_times_by_job(client: JobClient) -> dict[str, JobTimes]:
         JobApiError: the server doesn't answer.
     """
     try:
-        return {one.job_id: one for one in client.job_times()}
+        return {one.job_id: one for one in client.get_job_times()}
     except JobApiError as error:
         if error.code != "UNIMPLEMENTED":
             raise

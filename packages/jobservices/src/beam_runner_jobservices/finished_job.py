@@ -71,11 +71,11 @@ class FinishedJob:
         """
         return self._read_archive().succession
 
-    def times(self) -> JobTimes:
+    def get_times(self) -> JobTimes:
         """Returns the times at which the job was submitted, started to run, and finished."""
         return self._job.times
 
-    def pipeline(self) -> bytes:
+    def get_pipeline(self) -> bytes:
         """Returns the serialized pipeline."""
         return self._read_archive().pipeline
 
@@ -85,7 +85,7 @@ class FinishedJob:
         return JobSpec(
             self._job.job_id,
             self._job.job_name,
-            self.pipeline(),
+            self.get_pipeline(),
             options,
             json.dumps(options, ensure_ascii=False),
             self._job.artifacts,
@@ -93,7 +93,7 @@ class FinishedJob:
             user=self._job.times.user,
         )
 
-    def metrics(self) -> JobMetrics:
+    def get_metrics(self) -> JobMetrics:
         """Returns the final metrics."""
         return self._read_archive().metrics
 

@@ -59,7 +59,7 @@ class AccessGuard:
         """The token for the server's own programs; empty if the server requires no token."""
         return self.token if self.users is None else self.users.local_token
 
-    def check(self, address: str) -> None:
+    def check_address(self, address: str) -> None:
         """Checks that the server may listen on a numeric address.
 
         Raises:
@@ -74,7 +74,7 @@ class AccessGuard:
                 " require a token or client certificates"
             )
 
-    def interceptors(self) -> tuple[grpc.ServerInterceptor, ...]:
+    def make_interceptors(self) -> tuple[grpc.ServerInterceptor, ...]:
         """Returns the interceptors that check each call before the server reads its request."""
         if self.users is not None:
             return (RightsInterceptor(self.users),)

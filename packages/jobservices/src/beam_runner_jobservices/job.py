@@ -80,7 +80,7 @@ class Job:
             self.spec.options,
         )
 
-    def state(
+    def report_state(
         self, state: JobState, reason: str | None = None, record: MessageRecord = None
     ) -> bool:
         # Read the metrics before taking the lock, because the executor may report a state or a
@@ -123,16 +123,16 @@ class Job:
         _LOGGER.info("job %s is %s", self.spec.job_id, state.name)
         return True
 
-    def message(
+    def report_message(
         self,
         importance: Importance,
         text: str,
         transform: str | None = None,
         record: MessageRecord = None,
     ) -> None:
-        self.log((MessageLine(importance, text, transform or "", record=record),))
+        self.report_messages((MessageLine(importance, text, transform or "", record=record),))
 
-    def log(self, lines: Iterable[MessageLine]) -> None:
+    def report_messages(self, lines: Iterable[MessageLine]) -> None:
         with self._lock:
             if not self._suspended and not self.history.current.state.is_terminal:
                 self._add_messages(lines)
@@ -172,7 +172,7 @@ class Job:
             if self.history.current.state.is_terminal:
                 return False
             self._begun = True
-            self.state(JobState.STARTING)
+            self.report_state(JobState.STARTING)
             return True
 
     def set_executor_handle(self, handle: JobHandle) -> None:
@@ -201,7 +201,7 @@ class Job:
         """The latest state."""
         return self.history.current
 
-    def times(self) -> JobTimes:
+    def get_times(self) -> JobTimes:
         """Returns the times at which the job was submitted, started to run, and finished."""
         return JobTimes.from_states(
             self.spec.job_id,
@@ -211,7 +211,9 @@ class Job:
             self.succession,
         )
 
-    def summarize(self, preparation_id: str, *, keeps_program: bool) -> FinishedJobSummary | None:
+    def make_summary(
+        self, preparation_id: str, *, keeps_program: bool
+    ) -> FinishedJobSummary | None:
         """Returns the summary of the finished job; None if the server stored no record of the job.
 
         Args:
@@ -227,7 +229,7 @@ class Job:
             info.options,
             preparation_id,
             self.current,
-            self.times(),
+            self.get_times(),
             self.kept_bytes,
             artifacts=self.spec.artifacts if keeps_program else {},
         )
@@ -264,7 +266,7 @@ class Job:
             raise JobRejected("this runner doesn't report the bundles of its jobs")
         return handle
 
-    def pipeline(self) -> bytes:
+    def get_pipeline(self) -> bytes:
         """Returns the serialized pipeline."""
         return self.spec.pipeline
 
@@ -296,10 +298,10 @@ class Job:
                     f"the job server is shutting down; {what} the job"
                     " after the server has restarted"
                 )
-            self.state(wish)
+            self.report_state(wish)
             if wish is JobState.CANCELLING and not self._begun:
                 # Change the state here: the job still waits for resources, so no executor would report its end.
-                self.state(JobState.CANCELLED)
+                self.report_state(JobState.CANCELLED)
             handle = self._handle
             state = self.history.current.state
         if handle is not None:
@@ -323,14 +325,16 @@ class Job:
                 self.spec.job_id,
                 done,
             )
-            self.message(Importance.ERROR, f"the job can't be {done}: {format_exception(error)}")
+            self.report_message(
+                Importance.ERROR, f"the job can't be {done}: {format_exception(error)}"
+            )
 
-    def metrics(self) -> JobMetrics:
+    def get_metrics(self) -> JobMetrics:
         """Returns the executor's metrics of the job; none before the executor has accepted the job."""
         with self._lock:
             ended = self.history.current.state.is_terminal
             handle, metrics = self._handle, self._metrics
-        return metrics if ended or handle is None else handle.metrics()
+        return metrics if ended or handle is None else handle.get_metrics()
 
     def _collect_metrics(self) -> JobHandle | None:
         """Stores the job's current metrics and stage history, and returns the handle that supplied
@@ -343,7 +347,7 @@ class Job:
         if handle is None:
             return None
         try:
-            metrics = handle.metrics()
+            metrics = handle.get_metrics()
             series = (
                 downsample_series(self.get_stage_series())
                 if isinstance(handle, JobObserver)

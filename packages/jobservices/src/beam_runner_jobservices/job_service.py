@@ -86,11 +86,11 @@ class JobService(JobServicer):
 
     @convert_errors_to_status
     def GetPipeline(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return wire.encode_pipeline(self._visible.get_job(request.job_id, context).pipeline())
+        return wire.encode_pipeline(self._visible.get_job(request.job_id, context).get_pipeline())
 
     @convert_errors_to_status
     def GetJobMetrics(self, request: Any, context: grpc.ServicerContext) -> Any:
-        metrics = self._visible.get_job(request.job_id, context).metrics()
+        metrics = self._visible.get_job(request.job_id, context).get_metrics()
         requested = select_requested_metrics(metrics, context.invocation_metadata())
         return wire.encode_metrics(select_fitting_metrics(requested))
 

@@ -42,7 +42,7 @@ def make_new_job(
         pipeline=replace_dependencies(request.pipeline, preparation.staged),
         options=request.options,
         options_json=request.options_json,
-        artifacts=preparation.artifacts(),
+        artifacts=preparation.list_artifacts(),
         retrieval_endpoint=retrieval_endpoint,
         user=user,
     )

@@ -62,7 +62,7 @@ class ObservationService:
         self._replay_quarantine = replay_quarantine
         self._kept_until = kept_until
 
-    def handlers(self) -> Any:
+    def make_handlers(self) -> Any:
         """Returns the handlers to add to a gRPC server."""
         methods: dict[str, Callable[..., Any]] = {
             "ListJobs": self.ListJobs,
@@ -91,7 +91,7 @@ class ObservationService:
     @convert_errors_to_status
     def ListJobs(self, request: bytes, context: grpc.ServicerContext) -> Any:
         kept = self._kept_until()
-        times = (job.times() for job in self._visible.list_jobs(context))
+        times = (job.get_times() for job in self._visible.list_jobs(context))
         return {
             "jobs": [
                 attrs.evolve(one, kept_until=kept[one.job_id]) if one.job_id in kept else one

@@ -43,7 +43,7 @@ class JobHandle(Protocol):
         all data that the sources have emitted.
         """
 
-    def metrics(self) -> JobMetrics:
+    def get_metrics(self) -> JobMetrics:
         """Returns the current metrics. Should take milliseconds.
 
         The server calls this method once more within the report of a terminal state, on the thread
@@ -98,7 +98,7 @@ class JobReporter(Protocol):
     the report returns.
     """
 
-    def state(
+    def report_state(
         self, state: JobState, reason: str | None = None, record: MessageRecord = None
     ) -> bool:
         """Reports that the job entered `state`; returns whether the job has now entered the state.
@@ -118,7 +118,7 @@ class JobReporter(Protocol):
             IllegalTransition: `state` can't follow the current state.
         """
 
-    def message(
+    def report_message(
         self,
         importance: Importance,
         text: str,
@@ -136,7 +136,7 @@ class JobReporter(Protocol):
         comparison with another job. Does nothing after the terminal state.
         """
 
-    def log(self, lines: Iterable[MessageLine]) -> None:
+    def report_messages(self, lines: Iterable[MessageLine]) -> None:
         """Adds many lines, as `message` does, at a tenth of the cost of separate calls."""
 
 

@@ -56,7 +56,7 @@ class Preparation:
         every = self.request.dependencies.values()
         return tuple(dict.fromkeys(item for items in every for item in items))
 
-    def artifacts(self) -> Mapping[str, tuple[StagedArtifact, ...]]:
+    def list_artifacts(self) -> Mapping[str, tuple[StagedArtifact, ...]]:
         """Returns the staged artifacts by environment id, without duplicates.
 
         Raises:
@@ -168,7 +168,7 @@ class Preparations:
             raise NotFound("no prepared job has this staging token")
         return preparation
 
-    def renew(self, preparation: Preparation) -> None:
+    def renew_preparation(self, preparation: Preparation) -> None:
         """Records that a client uses the preparation, so that the preparation doesn't expire yet."""
         preparation.last_use = self._clock()
 
@@ -214,7 +214,7 @@ class Preparations:
                     f"no prepared job {preparation_id!r}; the server discards prepared"
                     f" jobs that aren't run within {self._limits.preparation_ttl:.0f} s"
                 )
-            preparation.artifacts()
+            preparation.list_artifacts()
             self._remove_preparation(preparation)
         return preparation
 

@@ -165,7 +165,7 @@ class JobRegistry:
 
     def _wait_in_queue(self, job: Job, spec: JobSpec) -> None:
         """Queues a job that exceeds its user's quota. `start_waiting_jobs` starts it later."""
-        job.message(Importance.BASIC, self._queues.describe_wait(spec.job_id))
+        job.report_message(Importance.BASIC, self._queues.describe_wait(spec.job_id))
         self._queues.set_waiting(spec)
         self.start_waiting_jobs()
 
@@ -218,7 +218,7 @@ class JobRegistry:
             job.set_executor_handle(self._executor(spec, job))
         except JobRejected as rejection:
             _LOGGER.info("job %s was rejected: %s", spec.job_id, rejection.reason)
-            job.state(JobState.FAILED, rejection.reason)
+            job.report_state(JobState.FAILED, rejection.reason)
             raise JobRejected(
                 f"job {spec.job_id} was rejected: {rejection.reason}",
                 unsupported=rejection.unsupported,
@@ -228,7 +228,7 @@ class JobRegistry:
                 raise
             _LOGGER.exception("job %s: the executor failed to start the job", spec.job_id)
             reason = f"Can't start the job: {format_exception(error)}"
-            job.state(JobState.FAILED, reason)
+            job.report_state(JobState.FAILED, reason)
             raise ExecutorFailed(f"job {spec.job_id}: {reason}") from error
 
     def restore_jobs(self, jobs: Sequence[UnfinishedJob | FinishedJobSummary]) -> None:
@@ -274,7 +274,7 @@ class JobRegistry:
         if isinstance(job, FinishedJob) or job.current.state.is_terminal:
             return True
         if missing := find_missing_artifact(kept.spec, self._store):
-            job.state(JobState.FAILED, f"Can't resume the job: {missing}")
+            job.report_state(JobState.FAILED, f"Can't resume the job: {missing}")
             return True
         spec = attrs.evolve(
             kept.spec,
@@ -286,7 +286,7 @@ class JobRegistry:
             self._wait_in_queue(job, spec)
             return True
         if spec.job_id not in self._waits_told:
-            job.message(
+            job.report_message(
                 Importance.BASIC,
                 "the job server has restarted; the job resumes from its last commit",
             )
@@ -294,7 +294,7 @@ class JobRegistry:
             self._start_executor(job, spec, restored=True)
         except Unavailable as error:
             if job.current.state is JobState.CANCELLING:
-                return job.state(JobState.CANCELLED)
+                return job.report_state(JobState.CANCELLED)
             self._report_wait(job, str(error))
             return False
         except RunnerError as error:
@@ -305,12 +305,12 @@ class JobRegistry:
         if self._waits_told.get(job.spec.job_id) != reason:
             self._waits_told[job.spec.job_id] = reason
             _LOGGER.warning("job %s can't resume yet: %s", job.spec.job_id, reason)
-            job.message(Importance.WARNING, f"the job can't resume yet: {reason}")
+            job.report_message(Importance.WARNING, f"the job can't resume yet: {reason}")
 
     def _replace_by_summary(self, start: RunRequest, job: Job) -> None:
         """Replaces a finished job in memory by its summary, and starts the user's next queued job."""
         keeps_program = self._programs.is_retained(start.job_id)
-        ended = job.summarize(start.preparation_id, keeps_program=keeps_program)
+        ended = job.make_summary(start.preparation_id, keeps_program=keeps_program)
         if ended is not None:
             with self._lock:
                 self._jobs[start.job_id] = FinishedJob(ended, self._recorder, self._limits)

@@ -93,12 +93,12 @@ class Rollbacks:
     def _find_program(self, job: Job | FinishedJob) -> JobSpec:
         """Returns the specification of the job that a running job replaced."""
         name, state = job.info.job_id, job.current.state
-        successor = job.times().successor
+        successor = job.get_times().successor
         if state is JobState.UPDATED and successor:
             raise NotReady(f"job {successor} has replaced job {name}: roll back job {successor}")
         if state is not JobState.RUNNING:
             raise NotReady(f"job {name} is {state.name}, and only a running job can be rolled back")
-        predecessor = job.times().predecessor
+        predecessor = job.get_times().predecessor
         if not predecessor:
             raise NotReady(
                 f"job {name} didn't replace another job, so it can't be rolled back; {_AGAIN}"
@@ -107,7 +107,7 @@ class Rollbacks:
             replaced = self._registry.get_job(predecessor)
         except NotFound:
             raise NotReady(f"the server has no record of job {predecessor}; {_AGAIN}") from None
-        until = replaced.times().program_kept_until
+        until = replaced.get_times().program_kept_until
         if until is None or not isinstance(replaced, FinishedJob):
             raise NotReady(
                 f"the server retains no program of job {predecessor}, because job {name} is a "

@@ -137,7 +137,7 @@ class JobServer:
         self._started = False
         self._server = grpc.server(
             ThreadPerCall("beam-job-api"),
-            interceptors=(*guard.interceptors(), DecodingInterceptor(limits.request_bytes)),
+            interceptors=(*guard.make_interceptors(), DecodingInterceptor(limits.request_bytes)),
             options=_make_server_options(limits),
             maximum_concurrent_rpcs=limits.calls,
         )
@@ -207,7 +207,7 @@ class JobServer:
         add_job_service(jobs, self._server)
         add_staging_service(self._staging, self._server)
         add_retrieval_service(retrieval, self._server)
-        self._server.add_generic_rpc_handlers((observation.handlers(),))
+        self._server.add_generic_rpc_handlers((observation.make_handlers(),))
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -228,11 +228,11 @@ class JobServer:
         _LOGGER.info("serving the Beam Job API at %s", self.address)
         return self.address
 
-    def jobs(self) -> tuple[JobInfo, ...]:
+    def list_jobs(self) -> tuple[JobInfo, ...]:
         """Returns the jobs that were run, oldest first, with the last few hundred finished jobs."""
         return tuple(job.info for job in self._registry.list_jobs())
 
-    def state(self, job_id: str) -> JobState:
+    def get_job_state(self, job_id: str) -> JobState:
         """Returns the state of a job that `jobs` lists.
 
         Raises:

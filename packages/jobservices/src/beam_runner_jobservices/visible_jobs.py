@@ -34,7 +34,7 @@ class VisibleJobs:
         """
         job = self._registry.get_job(job_id)
         owner = self._find_owner_limit(context.invocation_metadata())
-        if owner is not None and job.times().user != owner:
+        if owner is not None and job.get_times().user != owner:
             raise NotFound(f"no job {job_id!r} on this server")
         return job
 
@@ -42,4 +42,6 @@ class VisibleJobs:
         """Returns the jobs that the call may see, in the order in which they were run."""
         jobs = self._registry.list_jobs()
         owner = self._find_owner_limit(context.invocation_metadata())
-        return jobs if owner is None else tuple(one for one in jobs if one.times().user == owner)
+        return (
+            jobs if owner is None else tuple(one for one in jobs if one.get_times().user == owner)
+        )

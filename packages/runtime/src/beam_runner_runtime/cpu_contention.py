@@ -31,9 +31,9 @@ class CpuSlowdown:
         """Returns the duration (s) after which a source's bundle should end: at least ``least``,
         and longer on a busy machine.
         """
-        return max(least, TURN_SECONDS * self.current_factor())
+        return max(least, TURN_SECONDS * self.measure_factor())
 
-    def current_factor(self) -> float:
+    def measure_factor(self) -> float:
         """Returns the slowdown factor, from 1 to ``MOST``. Measures the factor at most once per
         second.
         """

@@ -72,7 +72,7 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> Telling:
     """Returns a reporter on an idle machine whose threads want no core, unless a test changes this."""
     monkeypatch.setattr(telling_module, "read_thread_time", lambda _: CoreTime(0.0, 0.0))
     telling = Telling()
-    monkeypatch.setattr(telling.teller._slowness, "current_factor", lambda: 1.0)
+    monkeypatch.setattr(telling.teller._slowness, "measure_factor", lambda: 1.0)
     return telling
 
 
@@ -113,7 +113,7 @@ def test_progress_of_source_in_external_sdk_counts_as_waiting_by_its_wait_time(
 def test_progress_interval_is_longer_on_busy_machine(
     telling: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling.teller._slowness, "current_factor", lambda: 4.0)
+    monkeypatch.setattr(telling.teller._slowness, "measure_factor", lambda: 4.0)
     told = telling.run(Running(), 600)
     assert told[0].elapsed == 4 * TUNING.lingers_ms
     assert told[0].lingers

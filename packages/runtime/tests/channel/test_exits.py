@@ -18,7 +18,7 @@ import os, pathlib, signal, sys
 from beam_runner_runtime.channel import exits
 
 recorder = exits.ExitRecorder()
-recorder.install()
+recorder.install_fork_hooks()
 child = os.fork()
 if child == 0:
     {before}

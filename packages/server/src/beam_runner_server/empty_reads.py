@@ -42,28 +42,28 @@ class EmptyReadsReporter:
         self._metrics = metrics
         self._folder = folder
 
-    def state(
+    def report_state(
         self, state: JobState, reason: str | None = None, record: MessageRecord = None
     ) -> bool:
         if state is JobState.DONE and self._reads:
             for text in describe_empty_reads(self._reads, self._metrics(), self._folder):
-                self._reporter.message(Importance.WARNING, text)
-        return self._reporter.state(state, reason, record)
+                self._reporter.report_message(Importance.WARNING, text)
+        return self._reporter.report_state(state, reason, record)
 
-    def message(
+    def report_message(
         self,
         importance: Importance,
         text: str,
         transform: str | None = None,
         record: MessageRecord = None,
     ) -> None:
-        self._reporter.message(importance, text, transform, record)
+        self._reporter.report_message(importance, text, transform, record)
 
     def record_succession(self, change: Succession) -> None:
         self._reporter.record_succession(change)
 
-    def log(self, lines: Iterable[MessageLine]) -> None:
-        self._reporter.log(lines)
+    def report_messages(self, lines: Iterable[MessageLine]) -> None:
+        self._reporter.report_messages(lines)
 
 
 def describe_empty_reads(reads: Iterable[FileStep], metrics: JobMetrics, folder: str) -> list[str]:

@@ -148,7 +148,7 @@ class PlacedJobExecutor:
                 following = self._savepoints.start_job(job, reporter, update, files)
                 if following is None:
                     files.close()
-                    reporter.state(JobState.DONE)
+                    reporter.report_state(JobState.DONE)
                     return NeverStartedJob()
                 return self._launch_job(job, reporter, following, files)
             ledger = self._open_ledger(job, journal, files)
@@ -193,19 +193,19 @@ class PlacedJobExecutor:
         if not job.resumed:
             for text in (describe_ignored_options(job), describe_regrouped_windows(job.pipeline)):
                 if text:
-                    reporter.message(Importance.WARNING, text)
+                    reporter.report_message(Importance.WARNING, text)
         paths = {a.sha256: a.path for artifacts in job.artifacts.values() for a in artifacts}
         steps = find_file_steps(job.pipeline)
         if not client_folder:
             misplaced = describe_relative_paths(job, steps, on_cluster=on_cluster)
             if misplaced:
-                reporter.message(Importance.WARNING, misplaced)
+                reporter.report_message(Importance.WARNING, misplaced)
         reads = [step for step in steps if not step.is_write]
         running = RunningJob(
             ledger,
             self._store.get_journal(job.job_id),
             EmptyReadsReporter(
-                reporter, reads, lambda: running.metrics(), client_folder or os.getcwd()
+                reporter, reads, lambda: running.get_metrics(), client_folder or os.getcwd()
             ),
             self._placement.job(job.job_id, job.job_name),
             JobSlots(self._slots, job.job_id, job.user),

@@ -234,7 +234,7 @@ class RunnerServer:
                 keep_seconds=self._settings.keep_failed_streams,
             ),
             lambda user: self._guard.find_quota(user).cores,
-            self._job_server.jobs,
+            self._job_server.list_jobs,
         )
         try:
             executor.check_workers()
@@ -350,7 +350,7 @@ class RunnerServer:
 
     def _list_unfinished_jobs(self) -> set[str]:
         """Returns the unfinished jobs."""
-        return {job.job_id for job in self._job_server.jobs() if not job.state.is_terminal}
+        return {job.job_id for job in self._job_server.list_jobs() if not job.state.is_terminal}
 
     def _remove_leftovers(self, unfinished: set[str]) -> None:
         """Removes journals and data of finished jobs whose state isn't retained. Does nothing if
@@ -373,7 +373,7 @@ class RunnerServer:
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         executor = wait_for_job_need(
-            self._executor, lambda: self._job_server.state(job.job_id), reporter
+            self._executor, lambda: self._job_server.get_job_state(job.job_id), reporter
         )
         return executor if isinstance(executor, NeverStartedJob) else executor(job, reporter)
 

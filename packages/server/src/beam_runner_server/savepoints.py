@@ -103,7 +103,7 @@ class Savepoints:
         try:
             savepoint = read_savepoint(update.savepoint)
             comparison = compare_with_ledger(savepoint.ledger, next_job, is_savepoint=True)
-            reporter.log(make_message_lines(comparison.report))
+            reporter.report_messages(make_message_lines(comparison.report))
             if comparison.report.is_refused:
                 raise _make_rejection(update.savepoint, list_refusals(comparison.report))
             if update.is_check:

@@ -76,7 +76,7 @@ class ShadowProgram:
         if contents is None:
             is_complete = self.reporter.end in (JobState.DONE, JobState.DRAINED)
             mark = MAX_TIMESTAMP if is_complete else MIN_TIMESTAMP
-            metrics = self.running.metrics().committed
+            metrics = self.running.get_metrics().committed
             totals = compute_step_totals(plan, metrics, dict.fromkeys(plan.stages, mark))
             return ProgramResult(totals, self.reporter.reason)
         contents.release_files()

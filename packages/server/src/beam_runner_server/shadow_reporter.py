@@ -27,14 +27,14 @@ class ShadowReporter:
         self.end: JobState | None = None
         self.reason = ""
 
-    def state(
+    def report_state(
         self, state: JobState, reason: str | None = None, record: MessageRecord = None
     ) -> bool:
         if state.is_terminal:
             self.end, self.reason = state, reason or ""
         return True
 
-    def message(
+    def report_message(
         self,
         importance: Importance,
         text: str,
@@ -42,11 +42,11 @@ class ShadowReporter:
         record: MessageRecord = None,
     ) -> None:
         if self._receiver is not None:
-            self._receiver.message(importance, text, transform, record)
+            self._receiver.report_message(importance, text, transform, record)
 
     def record_succession(self, change: Succession) -> None:
         """Does nothing, because no job follows a shadow run."""
 
-    def log(self, lines: Iterable[MessageLine]) -> None:
+    def report_messages(self, lines: Iterable[MessageLine]) -> None:
         if self._receiver is not None:
-            self._receiver.log(lines)
+            self._receiver.report_messages(lines)

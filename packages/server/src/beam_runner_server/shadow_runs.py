@@ -94,10 +94,10 @@ class ShadowRuns:
             _LOGGER.exception("the shadow run of job %s failed", job.job_id)
             reason = f"the server failed during the shadow run: {error!r}"
         if request.withdrawn.is_set():
-            reporter.state(JobState.CANCELLED)
+            reporter.report_state(JobState.CANCELLED)
             return False
         if reason:
-            reporter.state(JobState.FAILED, reason)
+            reporter.report_state(JobState.FAILED, reason)
             return False
         if report is None:
             _LOGGER.warning("the shadow run of job %s is left to the next server", job.job_id)
@@ -118,7 +118,7 @@ class ShadowRuns:
         before, after = pair = self._plan_programs(job, reporter, old, request, options)
         try:
             self._start_programs(pair, old, request)
-            reporter.message(
+            reporter.report_message(
                 Importance.BASIC,
                 f"the shadow run with job {old.spec.job_id} has begun, and takes {options.seconds:g} s",
             )
@@ -229,12 +229,14 @@ def _report_result(reporter: JobReporter, report: ShadowReport, options: ShadowO
     """Reports the result to the client; returns whether the update follows."""
     importance = Importance.BASIC if report.is_equal else Importance.WARNING
     lines = list(render_shadow_report(report))
-    reporter.log([MessageLine(importance, line) for line in lines])
+    reporter.report_messages([MessageLine(importance, line) for line in lines])
     if report.is_equal and options.is_followed_by_update:
         return True
     if report.is_equal:
-        reporter.state(JobState.DONE)
+        reporter.report_state(JobState.DONE)
     else:
         unequal = "the shadow run found differences, an error, or nothing to compare"
-        reporter.state(JobState.FAILED, f"{unequal}: {'; '.join(lines) or 'no step has effects'}")
+        reporter.report_state(
+            JobState.FAILED, f"{unequal}: {'; '.join(lines) or 'no step has effects'}"
+        )
     return False

@@ -94,7 +94,7 @@ class JobUpdates:
         planned = self._planner.plan_job(job)
         self._planner.check_tables(planned.plan)
         if update.rollback_to:
-            reporter.message(
+            reporter.report_message(
                 Importance.BASIC, f"the job runs the program of job {update.rollback_to} again"
             )
         request = JobUpdate(
@@ -137,7 +137,9 @@ class JobUpdates:
             self._handle_answer(job, reporter, old, request, handle, answer or _INTERRUPTED)
         except Exception as error:
             _LOGGER.exception("job %s: the update failed", job.job_id)
-            reporter.message(Importance.ERROR, f"the server failed during the update: {error}")
+            reporter.report_message(
+                Importance.ERROR, f"the server failed during the update: {error}"
+            )
         finally:
             self._threads.discard(threading.current_thread())
 
@@ -158,20 +160,20 @@ class JobUpdates:
                 if running is not None:
                     handle.attach_job(running)
             case UpdateOutcome.CHECKED if not answer.report.is_refused_permanently:
-                reporter.log(make_message_lines(answer.report))
-                reporter.state(JobState.DONE)
+                reporter.report_messages(make_message_lines(answer.report))
+                reporter.report_state(JobState.DONE)
             case UpdateOutcome.CHECKED | UpdateOutcome.REFUSED:
-                reporter.log(make_message_lines(answer.report))
+                reporter.report_messages(make_message_lines(answer.report))
                 text = describe_refusal(name, answer)
-                reporter.state(JobState.FAILED, text)
+                reporter.report_state(JobState.FAILED, text)
                 if not request.is_check:
-                    old.reporter.message(
+                    old.reporter.report_message(
                         Importance.WARNING, f"job {job.job_id} didn't replace this job: {text}"
                     )
             case UpdateOutcome.INTERRUPTED if request.withdrawn.is_set():
-                reporter.state(JobState.CANCELLED)
+                reporter.report_state(JobState.CANCELLED)
             case UpdateOutcome.INTERRUPTED:
-                reporter.state(JobState.FAILED, describe_refusal(name, answer))
+                reporter.report_state(JobState.FAILED, describe_refusal(name, answer))
             case UpdateOutcome.UNKNOWN:
                 _LOGGER.warning("job %s is left to the next server", job.job_id)
 
@@ -185,7 +187,7 @@ def end_replaced_job(reporter: JobReporter, successor: str, jobs: Iterable[JobIn
             successor=successor, program_kept_until=_compute_retention_end(update.keep_seconds)
         )
     )
-    reporter.state(JobState.UPDATED)
+    reporter.report_state(JobState.UPDATED)
     return NeverStartedJob()
 
 
@@ -210,11 +212,11 @@ def _record_replacement(
     keep_seconds: float,
     report: UpdateReport,
 ) -> None:
-    reporter.log(make_message_lines(report))
-    reporter.message(Importance.BASIC, f"the job replaces job {old.spec.job_id}")
+    reporter.report_messages(make_message_lines(report))
+    reporter.report_message(Importance.BASIC, f"the job replaces job {old.spec.job_id}")
     reporter.record_succession(Succession(predecessor=old.spec.job_id))
-    old.reporter.log(make_message_lines(report))
-    old.reporter.message(Importance.BASIC, f"job {job_id} replaces this job")
+    old.reporter.report_messages(make_message_lines(report))
+    old.reporter.report_message(Importance.BASIC, f"job {job_id} replaces this job")
     old.reporter.record_succession(
         Succession(successor=job_id, program_kept_until=_compute_retention_end(keep_seconds))
     )

@@ -52,11 +52,11 @@ class UpdatingJob:
         if running is not None:
             running.drain()
 
-    def metrics(self) -> JobMetrics:
+    def get_metrics(self) -> JobMetrics:
         """Returns the metrics of the job; none before the replacement."""
         with self._lock:
             running = self._running
-        return JobMetrics() if running is None else running.metrics()
+        return JobMetrics() if running is None else running.get_metrics()
 
     def get_execution(self) -> Execution:
         """Returns the current activity of the job. Raises `NotReady` before the replacement."""

@@ -26,7 +26,7 @@ class NeverStartedJob(JobHandle):
     def drain(self) -> None:
         """Does nothing, because the job has ended."""
 
-    def metrics(self) -> JobMetrics:
+    def get_metrics(self) -> JobMetrics:
         """Returns empty metrics, because the job never ran."""
         return JobMetrics()
 
@@ -46,6 +46,6 @@ def wait_for_job_need(
     """
     while not wait([what], _LOOK_SECONDS).done:
         if state() is JobState.CANCELLING:
-            reporter.state(JobState.CANCELLED)
+            reporter.report_state(JobState.CANCELLED)
             return NeverStartedJob()
     return what.result()

@@ -67,12 +67,12 @@ class FakeJob:
         self.doing = Execution()
 
     def cancel(self) -> None:
-        self.reporter.state(JobState.CANCELLED)
+        self.reporter.report_state(JobState.CANCELLED)
 
     def drain(self) -> None:
         """Does nothing: the job stays DRAINING."""
 
-    def metrics(self) -> JobMetrics:
+    def get_metrics(self) -> JobMetrics:
         return self.given
 
     def get_execution(self) -> Execution:
@@ -108,9 +108,9 @@ class FakeServer:
         job = self._jobs[spec.job_id] = FakeJob(spec, reporter)
         reporter.record_succession(self.succession_of_next_job)
         if self.end_of_next_job is None:
-            reporter.state(JobState.RUNNING)
+            reporter.report_state(JobState.RUNNING)
         else:
-            reporter.state(*self.end_of_next_job)
+            reporter.report_state(*self.end_of_next_job)
         return job
 
     def _plan_rollback(
@@ -127,7 +127,7 @@ class FakeServer:
         pipeline = beam.Pipeline()
         _ = pipeline | "Make" >> beam.Create([1]) | "Double" >> beam.Map(lambda x: 2 * x)
         with JobClient(self.address, credentials=Credentials(token=token)) as client:
-            job_id = client.submit(pipeline.to_runner_api().SerializeToString(), {}, name)
+            job_id = client.submit_job(pipeline.to_runner_api().SerializeToString(), {}, name)
         return self._jobs[job_id]
 
     def ids(self) -> list[str]:

@@ -18,7 +18,7 @@ def test_list_command_prints_jobs_newest_first(
     assert server.run("jobs") == 0
     assert "has no jobs" in capsys.readouterr().out
     first, second = server.submit("first"), server.submit("second")
-    first.reporter.state(JobState.FAILED, "ValueError: no")
+    first.reporter.report_state(JobState.FAILED, "ValueError: no")
     assert server.run("jobs") == 0
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split()[:3] == ["ID", "NAME", "STATE"]
@@ -111,7 +111,7 @@ def test_describe_command_prints_stages_waits_and_failures(
     described = json.loads(capsys.readouterr().out)
     assert [one["finished"] for one in described["stages"]] == [True, False]
     assert described["failed_bundles"][0]["attempts"] == 2
-    stuck.reporter.state(JobState.CANCELLED)
+    stuck.reporter.report_state(JobState.CANCELLED)
     assert server.run("describe", "stuck") == 0
     assert "CANCELLED" in capsys.readouterr().out
 
@@ -135,5 +135,5 @@ def test_drain_command_returns_while_job_drains(
     job = server.submit("one")
     assert server.run("drain", "one") == 0
     assert capsys.readouterr().out == f"job {job.job_id} is DRAINING\n"
-    job.reporter.state(JobState.FAILED, "no")
+    job.reporter.report_state(JobState.FAILED, "no")
     assert server.run("drain", "one") == 1

@@ -20,7 +20,7 @@ def job(server: FakeServer) -> FakeJob:
         MessageLine(Importance.DETAILED, "detail", "Make"),
         MessageLine(Importance.WARNING, "careful"),
     ]
-    job.reporter.log(lines)
+    job.reporter.report_messages(lines)
     return job
 
 
@@ -58,7 +58,7 @@ def test_logs_command_prints_selected_lines(
 ) -> None:
     assert server.run("logs", "one", "--json", *flags) == 0
     assert [text for _, _, text in texts(capsys.readouterr().out)] == selected
-    job.reporter.state(JobState.DONE)
+    job.reporter.report_state(JobState.DONE)
     assert server.run("logs", "one", "--json", "--follow", *flags) == 0
     assert [text for _, _, text in texts(capsys.readouterr().out)] == selected
 
@@ -66,7 +66,7 @@ def test_logs_command_prints_selected_lines(
 def test_logs_command_prints_long_log_completely(
     server: FakeServer, job: FakeJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job.reporter.log(MessageLine(Importance.BASIC, str(at)) for at in range(2_500))
+    job.reporter.report_messages(MessageLine(Importance.BASIC, str(at)) for at in range(2_500))
     assert server.run("logs", "one", "--json") == 0
     found = [text for _, _, text in texts(capsys.readouterr().out)]
     assert found[3:] == [str(at) for at in range(2_500)]
@@ -83,10 +83,10 @@ def test_logs_command_that_follows_job_ends_with_job(
     )
     following.start()
     time.sleep(1)
-    job.reporter.message(Importance.BASIC, "later", "Double")
+    job.reporter.report_message(Importance.BASIC, "later", "Double")
     time.sleep(0.5)
     assert following.is_alive()
-    job.reporter.state(JobState.DONE)
+    job.reporter.report_state(JobState.DONE)
     following.join(60)
     assert found == [0]
     assert texts(capsys.readouterr().out) == [

@@ -82,7 +82,7 @@ def replace(server: FakeServer, old: FakeJob, new: FakeJob) -> None:
     old.reporter.record_succession(
         Succession(successor=new.job_id, program_kept_until=time.time() + 60)
     )
-    old.reporter.state(JobState.UPDATED)
+    old.reporter.report_state(JobState.UPDATED)
 
 
 def test_update_with_flag_back_prints_report_and_new_job(

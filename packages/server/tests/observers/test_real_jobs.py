@@ -91,9 +91,9 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exported]:
     assert "its telemetry is exported" in line
     assert "its lineage is emitted" in line
     with JobClient((folder / "port").read_text()) as client:
-        good = client.submit(_write_lines(folder), job_name="good")
+        good = client.submit_job(_write_lines(folder), job_name="good")
         assert client.wait_until_finish(good, 60) is JobState.DONE
-        bad = client.submit(_fail(), job_name="bad")
+        bad = client.submit_job(_fail(), job_name="bad")
         assert client.wait_until_finish(bad, 60) is JobState.FAILED
     server.send_signal(signal.SIGTERM)
     assert server.wait(60) == 0

@@ -197,14 +197,14 @@ class _RequestHandlers:
         return self._render_html("bundle.html", values)
 
     def _cancel_job(self, request: Request) -> Response:
-        return self._request_job_end(request, "cancelled", self._watches.client.cancel)
+        return self._request_job_end(request, "cancelled", self._watches.client.cancel_job)
 
     def _drain_job(self, request: Request) -> Response:
-        return self._request_job_end(request, "drained", self._watches.client.drain)
+        return self._request_job_end(request, "drained", self._watches.client.drain_job)
 
     def _request_job_end(self, request: Request, what: str, call: Callable[[str], Any]) -> Response:
         job_id = request.path_params["job_id"]
-        state = self._watches.client.state(job_id).state
+        state = self._watches.client.get_state(job_id).state
         if state.is_terminal:
             text = f"The job has already finished ({state.name}) and can't be {what}."
             raise HTTPException(409, text)

@@ -68,7 +68,7 @@ def test_prometheus_endpoint_returns_metrics_of_running_jobs(
         stage("s", "Count", "quarantined", 2),
     )
     job.given = ended.given = JobMetrics(given)
-    ended.reporter.state(JobState.DONE)
+    ended.reporter.report_state(JobState.DONE)
     lines = web.get("/metrics").text.splitlines()
     told = [line for line in lines if not line.startswith("#")]
     assert all(map(SAMPLE.fullmatch, told))

@@ -43,7 +43,7 @@ def test_event_stream_sends_changes_and_ends_with_job(server: Server, url: str) 
         changed = next(parts for _, parts in stream if "live_steps" in parts)
         assert "4,321" in changed["live_steps"]
         assert "live_tabs" not in changed
-        job.reporter.state(JobState.DONE)
+        job.reporter.report_state(JobState.DONE)
         rest = list(stream)
     assert rest[-1][0] == "end"
     assert any("done" in parts.get("live_head", "") for name, parts in rest if name == "parts")
@@ -81,7 +81,7 @@ def test_seven_pages_share_polled_data(server: Server, url: str) -> None:
 
 def test_page_without_event_stream_requests_all_parts(server: Server, url: str) -> None:
     job = server.submit()
-    job.reporter.state(JobState.DONE)
+    job.reporter.report_state(JobState.DONE)
     found = httpx.get(f"{url}/jobs/{job.id}/events?page=logs&once=1").json()
     assert found["over"] and "The log is empty" in found["parts"]["live_lines"]
 

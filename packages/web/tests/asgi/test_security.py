@@ -37,7 +37,7 @@ def test_request_from_another_site_cannot_end_job(
 ) -> None:
     job = server.submit()
     assert web.post(f"/jobs/{job.id}/cancel", headers=headers).status_code == 403
-    assert server.client.state(job.id).state is JobState.RUNNING
+    assert server.client.get_state(job.id).state is JobState.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_request_from_same_origin_can_cancel_job(
 def test_get_request_does_not_end_job(server: Server, web: TestClient) -> None:
     job = server.submit()
     assert web.get(f"/jobs/{job.id}/cancel").status_code == 405
-    assert server.client.state(job.id).state is JobState.RUNNING
+    assert server.client.get_state(job.id).state is JobState.RUNNING
 
 
 def test_responses_have_security_headers(web: TestClient) -> None:
@@ -71,7 +71,7 @@ def test_read_only_pages_show_jobs_and_cannot_end_jobs(server: Server) -> None:
     with TestClient(app, base_url="http://localhost") as web:
         assert "End the job" not in web.get(f"/jobs/{job.id}").text
         assert web.post(f"/jobs/{job.id}/cancel").status_code == 403
-    assert server.client.state(job.id).state is JobState.RUNNING
+    assert server.client.get_state(job.id).state is JobState.RUNNING
 
 
 def test_browser_sends_web_token_once_and_then_uses_cookie(server: Server) -> None:

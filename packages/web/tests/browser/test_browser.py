@@ -153,7 +153,7 @@ def test_numbers_on_page_change_while_job_runs(server: Server, open_page: Open) 
     page.locator("#live_steps", has_text="1,234").wait_for()
     page.locator(".node", has_text="1,234 out").wait_for()
     page.locator("#live_causes", has_text="Count has processed one bundle for 42 s").wait_for()
-    job.reporter.state(JobState.DONE)
+    job.reporter.report_state(JobState.DONE)
     page.locator("#live_head .pill", has_text="done").wait_for()
 
 
@@ -161,7 +161,7 @@ def test_failed_job_page_links_to_failing_line_of_user_code(
     server: Server, open_page: Open
 ) -> None:
     job = server.submit()
-    job.reporter.state(JobState.FAILED, TRACE)
+    job.reporter.report_state(JobState.FAILED, TRACE)
     page = open_page(f"/jobs/{job.id}")
     # The ancestors of the failed step are open, and the step is red.
     page.locator(".node.failed", has_text="Lines").wait_for()
@@ -205,11 +205,11 @@ def test_buttons_cancel_and_drain_job(server: Server, open_page: Open) -> None:
 
 def test_log_page_adds_new_lines_that_match_its_filter(server: Server, open_page: Open) -> None:
     job = server.submit()
-    job.reporter.message(Importance.BASIC, "the first line", "Count")
+    job.reporter.report_message(Importance.BASIC, "the first line", "Count")
     page = open_page(f"/jobs/{job.id}/logs?step=t3")
     page.locator(".lines", has_text="the first line").wait_for()
-    job.reporter.message(Importance.BASIC, "of another step", "Write")
-    job.reporter.message(Importance.WARNING, "the second line", "Count")
+    job.reporter.report_message(Importance.BASIC, "of another step", "Write")
+    job.reporter.report_message(Importance.WARNING, "the second line", "Count")
     page.locator(".lines .warning", has_text="the second line").wait_for()
     assert page.locator(".lines", has_text="of another step").count() == 0
 
@@ -260,8 +260,8 @@ def test_pages_are_accessible_and_fit_screen(
     job.past = (StageSeries("s", points),)
     job.runs, job.threads = BLOCKED, STACKS
     figures(job)
-    job.reporter.message(Importance.WARNING, "look " * 200, "Count")
-    failed.reporter.state(JobState.FAILED, TRACE)
+    job.reporter.report_message(Importance.WARNING, "look " * 200, "Count")
+    failed.reporter.report_state(JobState.FAILED, TRACE)
     paths = (
         "",
         "?step=t3",

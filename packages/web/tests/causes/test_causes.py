@@ -121,13 +121,13 @@ def test_failed_attempts_with_error_are_reported_only_as_error(web: TestClient, 
     failed = FailedBundle(
         "s", 1, attempts=1, kind="user_code", step="Count", error="ConnectionError: hung up"
     )
-    job.reporter.message(Importance.WARNING, f"tried again: {error}", record=failed)
+    job.reporter.report_message(Importance.WARNING, f"tried again: {error}", record=failed)
     job.given = JobMetrics((stage("s", "Count", "bundles_retried", 1),))
     (said,) = [text for weight, text in causes(web, job) if weight != "GOOD"]
     assert said == (
         "An error occurred once, and the server retried the failed work, in Count: ConnectionError: hung up"
     )
-    job.reporter.state(JobState.FAILED, error)
+    job.reporter.report_state(JobState.FAILED, error)
     wanted = "The job failed after 2 attempts in Count: ConnectionError: hung up"
     assert eventually(lambda: [text for _, text in causes(web, job)] == [wanted])
 
@@ -168,8 +168,8 @@ def test_slow_stage_of_stream_is_reported_as_not_keeping_up(
 
 
 def test_causes_quote_last_warning_of_job(web: TestClient, job: Any) -> None:
-    job.reporter.message(Importance.WARNING, "the exchange is slow\nreally", "Count")
-    job.reporter.message(Importance.WARNING, "the exchange does not answer", "Count")
+    job.reporter.report_message(Importance.WARNING, "the exchange is slow\nreally", "Count")
+    job.reporter.report_message(Importance.WARNING, "the exchange does not answer", "Count")
     found = [text for _, text in causes(web, job)]
     assert "2 warnings, the last of Count: the exchange does not answer" in found
 
@@ -193,7 +193,7 @@ def test_cause_shows_stack_only_if_thread_is_unambiguous(sdk: str) -> None:
     at_work = ThreadStack("node", pid, "a", (LIBRARY, HARNESS, ASK), sdk)
     elsewhere = ThreadStack("node", pid, "b", (LIBRARY, HARNESS, MAIN), sdk)
     found = find_bundle_thread(here, [WorkerThread.from_stack(at_work)])
-    assert found is not None and found.own[0].place == "words.py:31 in ask"
+    assert found is not None and found.user_frames[0].place == "words.py:31 in ask"
     assert (
         find_bundle_thread(
             here, [WorkerThread.from_stack(at_work), WorkerThread.from_stack(elsewhere)]
@@ -208,8 +208,8 @@ def test_thread_without_bundle_is_not_shown_as_user_code() -> None:
     at_work = WorkerThread.from_stack(
         ThreadStack("node", 47, "t", (MAIN, HARNESS, ASK, GENERATED), "python")
     )
-    assert not main.is_users
-    assert [frame.function for frame in at_work.own] == ["ask"]
+    assert not main.runs_user_code
+    assert [frame.function for frame in at_work.user_frames] == ["ask"]
 
 
 def test_closed_client_raises_no_error_in_stack_thread(
@@ -219,7 +219,7 @@ def test_closed_client_raises_no_error_in_stack_thread(
     monkeypatch.setattr(threading, "excepthook", thrown.append)
     server.client.close()
     standing = StalledStacks(server.client, job.id)
-    assert standing.threads(Execution((bundle(7, 23.0, 21.5),))) == ()
+    assert standing.find_user_threads(Execution((bundle(7, 23.0, 21.5),))) == ()
     assert eventually(lambda: not any(t.name == "beam-web-stacks" for t in threading.enumerate()))
     assert thrown == []
 

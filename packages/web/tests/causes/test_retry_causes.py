@@ -105,7 +105,7 @@ def test_cause_mentions_service_for_which_job_waits(web: TestClient, job: Any) -
 
 def test_causes_omit_job_message_about_reported_failure(web: TestClient, job: Any) -> None:
     trace = "ValueError: no [while running 'Count']\nTraceback (most recent call last):\n"
-    job.reporter.message(Importance.WARNING, f"tried again: {trace}", record=FAILED)
+    job.reporter.report_message(Importance.WARNING, f"tried again: {trace}", record=FAILED)
     assert eventually(lambda: CauseKind.ERROR in kinds(web, job))
     retry = Wait(WaitKind.RETRY, "s", ("Count",), count=1)
     job.runs = Execution(failed=(FAILED,), waits=(retry,), still=6.0)

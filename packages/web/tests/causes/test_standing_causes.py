@@ -87,7 +87,7 @@ def test_every_kind_of_wait_is_described_or_omitted(
 
 def test_drain_that_waits_for_endless_bundle_is_reported_first(web: TestClient, job: Any) -> None:
     job.given = JobMetrics((stage("s", "Count", "open_bundles", 1),))
-    job.reporter.state(JobState.DRAINING)
+    job.reporter.report_state(JobState.DRAINING)
     assert eventually(lambda: causes(web, job)[0][1].startswith("The job is being drained: it"))
     assert causes(web, job)[0][1].endswith("Count at work, 0 of 1 stages done.")
     job.runs = Execution((bundle(7, 23.0, 21.5),))
@@ -115,7 +115,7 @@ def test_stream_that_waits_for_source_and_timers_is_not_stalled(
 def test_lost_process_is_reported_with_possible_cause(web: TestClient, job: Any) -> None:
     text = "the worker process 47 on node was lost"
     failed = FailedBundle("s", 1, (), 1, FailureCause.LOST_PROCESS, error=text, host="node", pid=47)
-    job.reporter.message(Importance.WARNING, f"tried again: {text}", record=failed)
+    job.reporter.report_message(Importance.WARNING, f"tried again: {text}", record=failed)
     told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
     assert told["text"] == f"An error occurred once, and the server retried the failed work: {text}"
     assert "memory was short" in told["more"]

@@ -25,10 +25,10 @@ class Client:
     def __init__(self, *ids: str) -> None:
         self.ids = ids
 
-    def jobs(self) -> tuple[JobInfo, ...]:
+    def list_jobs(self) -> tuple[JobInfo, ...]:
         return tuple(JobInfo(one, "name", JobState.DONE) for one in self.ids)
 
-    def job_times(self) -> Any:
+    def get_job_times(self) -> Any:
         raise JobApiError("UNIMPLEMENTED", "no")
 
 
@@ -49,7 +49,7 @@ def test_job_list_is_in_order_of_submission(told: tuple[str, ...], shown: tuple[
 class KeepingClient(Client):
     """A client of a server that retains the state of one job."""
 
-    def job_times(self) -> Any:
+    def get_job_times(self) -> Any:
         return (JobTimes("kept", 1.0, 2.0, 3.0, kept_until=99.0), JobTimes("gone", 1.0, 2.0, 3.0))
 
 
@@ -109,11 +109,11 @@ def test_job_list_with_one_line_per_name_counts_its_jobs() -> None:
 class TimedClient(Client):
     """A client of a server with five jobs of the same name, of which the last runs."""
 
-    def jobs(self) -> tuple[JobInfo, ...]:
+    def list_jobs(self) -> tuple[JobInfo, ...]:
         states = (JobState.DONE, JobState.FAILED, JobState.DONE, JobState.DONE, JobState.RUNNING)
         return tuple(JobInfo(f"x-{n}", "x", state) for n, state in enumerate(states))
 
-    def job_times(self) -> Any:
+    def get_job_times(self) -> Any:
         return tuple(JobTimes(f"x-{n}", 0.0, 0.0, 10.0 + n) for n in range(4))
 
 
@@ -144,7 +144,7 @@ def test_job_list_shows_health_and_progress_of_running_jobs(
     assert "has processed one bundle for 40 s, without any progress" in page
     assert '<small class="block">1 of 4 slots</small>' in page
     assert re.search(r"(just now|min ago)</time>", page)
-    hangs.reporter.state(JobState.DONE)
+    hangs.reporter.report_state(JobState.DONE)
     assert eventually(lambda: "without any progress" not in web.get("/?sort=-name").text)
     grouped = web.get("/?group=name&name=w").text
     assert 'value="name" checked' in grouped and ">hangs</a>" not in grouped

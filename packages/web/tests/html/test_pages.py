@@ -73,7 +73,7 @@ def text_of(body: str) -> str:
 def test_job_page_links_the_jobs_before_and_after(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.reporter.record_succession(Succession(predecessor="words-1", successor="words-3"))
-    job.reporter.state(JobState.UPDATED)
+    job.reporter.report_state(JobState.UPDATED)
     page = web.get(f"/jobs/{job.id}").text
     for other in ("words-1", "words-3"):
         assert f'href="/jobs/{other}"' in page
@@ -96,7 +96,7 @@ def test_job_page_shows_the_shadow_run(server: Server, web: TestClient) -> None:
 def test_job_list_shows_names_given_by_users(server: Server, web: TestClient) -> None:
     assert "has not run a job yet" in web.get("/").text
     server.submit(name="first")
-    server.submit(name="second").reporter.state(JobState.FAILED, "no")
+    server.submit(name="second").reporter.report_state(JobState.FAILED, "no")
     page = web.get("/").text
     assert page.index("first") < page.index("second"), "running jobs come first"
     assert "second" not in web.get("/?state=running").text
@@ -121,7 +121,7 @@ def test_job_page_shows_steps_with_numbers(server: Server, web: TestClient) -> N
 
 def test_failed_job_page_starts_with_raising_user_line(server: Server, web: TestClient) -> None:
     job = server.submit()
-    job.reporter.state(JobState.FAILED, TRACE)
+    job.reporter.report_state(JobState.FAILED, TRACE)
     page = text_of(web.get(f"/jobs/{job.id}").text)
     assert "The job failed in Count: KeyError: 'b', at words.py:12 in look_up" in page
     assert "return {'a': 1}[word]" in page[page.index("What failed") :]
@@ -132,7 +132,7 @@ def test_failed_job_page_starts_with_raising_user_line(server: Server, web: Test
 def test_report_page_contains_graph_without_javascript(server: Server, web: TestClient) -> None:
     job = server.submit()
     job.given = JobMetrics((count("lines", 1234),))
-    job.reporter.state(JobState.FAILED, TRACE.replace("'Count'", "'Read/Lines'"))
+    job.reporter.report_state(JobState.FAILED, TRACE.replace("'Count'", "'Read/Lines'"))
     page = web.get(f"/jobs/{job.id}/report.html").text
     assert "<script" not in page
     drawn = page[page.index("<svg") : page.index("</svg>")]
@@ -177,9 +177,9 @@ def test_metrics_page_shows_committed_and_attempted_values(server: Server, web: 
 
 def test_log_page_filters_lines_by_step_severity_and_text(server: Server, web: TestClient) -> None:
     job = server.submit()
-    job.reporter.message(Importance.BASIC, "one line", "Read/Lines")
-    job.reporter.message(Importance.WARNING, "one warning", "Count")
-    job.reporter.message(Importance.BASIC, "[not a step] text")
+    job.reporter.report_message(Importance.BASIC, "one line", "Read/Lines")
+    job.reporter.report_message(Importance.WARNING, "one warning", "Count")
+    job.reporter.report_message(Importance.BASIC, "[not a step] text")
 
     def lines(query: str) -> str:
         return web.get(f"/jobs/{job.id}/logs.txt{query}").text
@@ -194,7 +194,7 @@ def test_log_page_filters_lines_by_step_severity_and_text(server: Server, web: T
 
 def test_log_page_shows_lines_of_server_with_their_workers(server: Server, web: TestClient) -> None:
     job = server.submit()
-    job.reporter.log([MessageLine(Importance.BASIC, "a line", "Read/Lines", "host:12")])
+    job.reporter.report_messages([MessageLine(Importance.BASIC, "a line", "Read/Lines", "host:12")])
     page = " ".join(text_of(web.get(f"/jobs/{job.id}/logs").text).split())
     assert "Read/Lines host:12 a line" in page
     (line,) = web.get(f"/api/v1/jobs/{job.id}/logs").json()["logs"]
@@ -207,7 +207,7 @@ def test_log_page_shows_messages_if_server_has_no_log(
     def refuse(self: object, job_id: str, query: object) -> None:
         raise JobApiError("UNIMPLEMENTED", "no such call")
 
-    monkeypatch.setattr("beam_runner_jobservices.client.JobClient.logs", refuse)
+    monkeypatch.setattr("beam_runner_jobservices.client.JobClient.query_logs", refuse)
     app = create_app(WebSettings(server.address))
     with TestClient(app, base_url="http://localhost", follow_redirects=False) as web:
         test_log_page_filters_lines_by_step_severity_and_text(server, web)
@@ -233,8 +233,8 @@ def test_pages_escape_user_texts(server: Server, web: TestClient, text: str) -> 
     job.given = JobMetrics(
         (count("lines", 1), user(text, text, 1), stage(text, text, "backlog_bytes", 9))
     )
-    job.reporter.message(Importance.WARNING, text, text)
-    job.reporter.state(JobState.FAILED, f"{text} [while running '{text}']")
+    job.reporter.report_message(Importance.WARNING, text, text)
+    job.reporter.report_state(JobState.FAILED, f"{text} [while running '{text}']")
     marker = text[:50]
     for page in ("/", *(f"/jobs/{job.id}{page}" for page in PAGES)):
         found = web.get(page, params={"step": "bad", "q": "", "name": ""})
@@ -280,7 +280,7 @@ def test_job_page_forms_cancel_and_drain_job_once(server: Server, web: TestClien
     assert "Cancel the job" in web.get(f"/jobs/{job.id}/end").text
     done = web.post(f"/jobs/{job.id}/cancel")
     assert (done.status_code, done.headers["location"]) == (303, f"/jobs/{job.id}")
-    assert server.client.state(job.id).state is JobState.CANCELLED
+    assert server.client.get_state(job.id).state is JobState.CANCELLED
     assert web.post(f"/jobs/{job.id}/cancel").status_code == 409
     assert web.post(f"/jobs/{other.id}/drain").status_code == 303
     assert "Beam's Python client reports any final state except DONE" in text_of(
@@ -319,8 +319,8 @@ def test_pages_report_unreachable_server(server: Server, web: TestClient) -> Non
 def test_error_page_shows_error_of_dropped_message(tmp_path: Path) -> None:
     server = Server(tmp_path / "artifacts", limits=ServerLimits(messages=100))
     job = server.submit()
-    job.reporter.message(Importance.ERROR, TRACE)
-    job.reporter.log([MessageLine(Importance.BASIC, "a line")] * 200)
+    job.reporter.report_message(Importance.ERROR, TRACE)
+    job.reporter.report_messages([MessageLine(Importance.BASIC, "a line")] * 200)
     with TestClient(create_app(WebSettings(server.address)), base_url="http://localhost") as web:
         assert "were discarded" in web.get(f"/jobs/{job.id}/logs").text
         assert "words.py:12 in look_up" in text_of(web.get(f"/jobs/{job.id}").text)
@@ -331,7 +331,7 @@ def test_error_page_shows_error_of_dropped_message(tmp_path: Path) -> None:
 
 def test_log_page_links_to_older_lines_with_same_filter(server: Server, web: TestClient) -> None:
     job = server.submit()
-    job.reporter.log(
+    job.reporter.report_messages(
         MessageLine(Importance.WARNING if number % 2 else Importance.BASIC, f"line {number}!")
         for number in range(2_400)
     )

@@ -35,7 +35,7 @@ def test_progress_line_of_batch_job_has_estimate_and_its_method(
         text = web.get(f"/jobs/{job.id}{page}").text
         assert left in text
         assert "divided by its rate in the last 10 s" in text
-    job.reporter.state(JobState.DONE)
+    job.reporter.report_state(JobState.DONE)
     assert eventually(lambda: left not in web.get(f"/jobs/{job.id}").text)
 
 
@@ -95,7 +95,7 @@ def test_progress_line_of_stream_and_drain_has_lag_or_remaining_elements(
     line = web.get(f"/api/v1/jobs/{job.id}").json()["progress_text"]
     assert line.startswith("88.0 k elements waiting · 5 min 4")
     assert "late" in kinds(web, job)
-    job.reporter.state(JobState.DRAINING)
+    job.reporter.report_state(JobState.DRAINING)
     assert eventually(lambda: "left" in web.get(f"/api/v1/jobs/{job.id}").json()["progress_text"])
     line = web.get(f"/api/v1/jobs/{job.id}").json()["progress_text"]
     assert line.startswith("88.0 k elements left · no estimate yet")

@@ -24,7 +24,7 @@ def test_timeline_of_finished_job_shows_activity_of_stages(server: Server, web: 
             stage("b", "Write", "bundles_committed", 7),
         )
     )
-    job.reporter.state(JobState.DONE)
+    job.reporter.report_state(JobState.DONE)
     page = web.get(f"/jobs/{job.id}/stages").text
     assert 'aria-label="from 0 s to 1.5 s"' in page
     assert 'aria-label="from 0.5 s to 2.0 s"' in page
@@ -49,7 +49,7 @@ def test_timeline_includes_time_before_first_page_view(server: Server, web: Test
     page = web.get(f"/jobs/{job.id}/stages").text
     assert "waiting: <b>5 B</b> <small>at most 179 KB in 30 min</small>" in page
     assert "bundles per second: <b>" in page
-    job.reporter.state(JobState.DONE)
+    job.reporter.report_state(JobState.DONE)
     eventually(lambda: "done</span>" in web.get(f"/jobs/{job.id}").text)
     ended = web.get(f"/jobs/{job.id}/stages").text
     assert re.search(r"waiting: <b>.{3,9}</b> <small>at most 17\d KB in (29|30) min</small>", ended)

@@ -29,7 +29,7 @@ class OrderFactory:
         name = f"{self.settings.file_prefix}-{bundle.number}-{bundle.attempt}"
         isolation = self._make_isolation_order()
         if isolation is not None:
-            isolation = isolation.with_failures_of(self.ledger.get_failed_step(bundle))
+            isolation = isolation.copy_with_failures(self.ledger.get_failed_step(bundle))
         return RunBundle(bundle, name, self.ledger.list_segments(bundle), isolation)
 
     def make_loop_order(self, number: int) -> RunLoop:

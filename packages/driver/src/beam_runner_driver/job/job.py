@@ -159,7 +159,7 @@ class RunningJob:
         """Queues a request for the job's thread. The caller waits for the answer in the request object."""
         self._inbox.add_event(request)
 
-    def metrics(self) -> JobMetrics:
+    def get_metrics(self) -> JobMetrics:
         """Returns all metrics up to now, including the metrics of the stages."""
         if self._last_metrics is not None:
             return self._last_metrics
@@ -243,7 +243,7 @@ class RunningJob:
         try:
             self._wait_for_start_permission()
             self._life.apply_cause(ShutdownEvent.BEGUN)
-            self._reporter.state(JobState.RUNNING)
+            self._reporter.report_state(JobState.RUNNING)
             with self._observing.renew():
                 self._run_rounds()
         except JournalFenced as fenced:
@@ -387,13 +387,13 @@ class RunningJob:
         self._placement.close(workers_gone=gone)
         self._slots.release_all_slots_of_job()
         if self._switch.is_decided and self._switch.commit():
-            self._reporter.state(JobState.UPDATED)
+            self._reporter.report_state(JobState.UPDATED)
             self._settings.files.leave_files_to_successor()
         # A server shutdown records no end of the job, so that the next server resumes the job from
         # the journal.
         if end is not None:
             self._quarantine.finish(self._reporter)
             if kept := self._retention.retain_state_or_free_space(end):
-                self._reporter.message(Importance.BASIC, kept)
+                self._reporter.report_message(Importance.BASIC, kept)
             if report_end(self._reporter, self._ledger, end):
                 self._retention.delete_unretained_data()

@@ -62,5 +62,5 @@ class JobRequests:
         if entry is not None:
             self._coordinator.commit_entry(entry)
             text = f"replayed {report.replayed} quarantined elements, {report.late} of them late"
-            self._reporter.message(Importance.BASIC, text)
+            self._reporter.report_message(Importance.BASIC, text)
         request.answer.set_result(report)

@@ -90,7 +90,7 @@ class JobWatchdog:
             f"{what} for more than {LIMITS.watchdog_seconds:g} s: {then}. This is a"
             " defect of the runner; the server log contains the stacks of all threads"
         )
-        self._reporter.message(Importance.WARNING, text)
+        self._reporter.report_message(Importance.WARNING, text)
         found = (*stacks.list_thread_stacks(), *self._worker_stacks())
         _LOGGER.error(
             "job %s: %s. Stacks of all threads:\n%s",

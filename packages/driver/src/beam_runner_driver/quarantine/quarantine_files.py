@@ -137,7 +137,7 @@ class QuarantineFiles:
                 f"Can't write {len(pending)} files with quarantined elements:"
                 f" {self._spec.url if self._spec else ''} is unavailable"
             )
-            reporter.message(Importance.ERROR, text)
+            reporter.report_message(Importance.ERROR, text)
 
     def _queue_file(self, spec: StoreSpec, name: str, units: Sequence[QuarantinedUnit]) -> None:
         self._queued.add(name)

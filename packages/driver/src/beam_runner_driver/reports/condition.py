@@ -191,15 +191,15 @@ class JobMonitor:
         # Don't report the failure that ends the job: `report_end` reports it.
         if not isinstance(ledger.end, FailJob):
             for line in self._failures.make_new_messages(ledger, now, skips=first):
-                self._reporter.message(line.importance, line.text, record=line.record)
+                self._reporter.report_message(line.importance, line.text, record=line.record)
         for line in self._quarantine.make_new_messages(ledger.quarantine, skips=first):
-            self._reporter.message(line.importance, line.text, line.transform)
+            self._reporter.report_message(line.importance, line.text, line.transform)
         self.report_outage(coordinator.lane_failures.outage)
         if ledger.end is None:
             for text in self._worker_outages.make_new_messages(
                 coordinator.outages.list_outages(), moment
             ):
-                self._reporter.message(Importance.WARNING, text)
+                self._reporter.report_message(Importance.WARNING, text)
         self.history.record_stages(
             time.time(),
             self._seen.stages or ledger.report_stages(),
@@ -226,7 +226,7 @@ class JobMonitor:
         # Beam's clients show warnings by default. Therefore, only one message per stall is a warning.
         warns = still >= WARNING_SECONDS and not self._has_warned
         self._has_warned = self._has_warned or warns
-        self._reporter.message(Importance.WARNING if warns else Importance.BASIC, text)
+        self._reporter.report_message(Importance.WARNING if warns else Importance.BASIC, text)
 
     def _take_snapshot(self, ledger: JobLedger, now: int) -> _JobSnapshot:
         if ledger.end is not None:
@@ -300,7 +300,7 @@ class JobMonitor:
         if begins or lasted >= 2 * self._outage_pause:
             self._outage_pause = lasted
             text = render_record(make_neighbour_wait(outage, 0), now=0)
-            self._reporter.message(Importance.WARNING, text)
+            self._reporter.report_message(Importance.WARNING, text)
 
 
 def _encode_strings(texts: Sequence[str]) -> bytes:

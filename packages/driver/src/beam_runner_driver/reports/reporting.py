@@ -40,7 +40,7 @@ _KEY_ERROR = re.compile(r"KeyError: '([^'\n]*)'")
 
 def report_logs(reporter: RunReporter, records: Iterable[LogRecord], worker: str) -> None:
     """Adds log records of user code and SDKs to the job's log. `worker` is the process that sent them."""
-    reporter.log([_make_message_line(record, worker) for record in records])
+    reporter.report_messages([_make_message_line(record, worker) for record in records])
 
 
 def _make_message_line(record: LogRecord, worker: str) -> MessageLine:
@@ -64,10 +64,10 @@ def _map_importance(record: LogRecord) -> Importance:
 def report_end(reporter: RunReporter, ledger: JobLedger, end: FinishJob | FailJob) -> bool:
     """Reports the terminal state of a job. Returns whether the report changed the state."""
     if isinstance(end, FinishJob):
-        return reporter.state(_STATES[end.outcome])
+        return reporter.report_state(_STATES[end.outcome])
     last, plan = ledger.last_failure, ledger.plan
     ending = describe_ending(end, last, plan, ledger.list_wait_reasons)
-    return reporter.state(JobState.FAILED, format_ending(end, last, plan), ending)
+    return reporter.report_state(JobState.FAILED, format_ending(end, last, plan), ending)
 
 
 def describe_ending(

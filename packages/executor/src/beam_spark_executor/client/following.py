@@ -66,7 +66,7 @@ class JobAddress:
                 # it holds the lock of the stream, and then destroys the stream, which needs the lock.
                 atexit.register(client.close)
                 try:
-                    entries = client.messages(
+                    entries = client.follow_messages(
                         self.job_id, None, self.reconnect_seconds, pauses.pause
                     )
                     for entry in entries:

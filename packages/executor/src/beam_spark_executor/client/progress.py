@@ -206,8 +206,8 @@ class _EstimatedJob:
 
         if not self.tree.steps:
             with contextlib.suppress(JobApiError):
-                self.tree = StepTree(describe_pipeline(client.pipeline(address.job_id)))
-        return compute_figures(client.metrics(address.job_id), self.tree)
+                self.tree = StepTree(describe_pipeline(client.get_pipeline(address.job_id)))
+        return compute_figures(client.get_metrics(address.job_id), self.tree)
 
     def describe(
         self, client: JobClient, address: JobAddress, figures: JobFigures, state: str

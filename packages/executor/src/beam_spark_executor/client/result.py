@@ -70,7 +70,9 @@ class BeamSparkResult(PipelineResult):
     @property
     def state(self) -> str:
         """The job's current state on the server that runs the job."""
-        return _get_state_name(self._address.call_server(lambda client: client.state(self.job_id)))
+        return _get_state_name(
+            self._address.call_server(lambda client: client.get_state(self.job_id))
+        )
 
     def wait_until_finish(self, duration: float | None = None) -> str:
         """Waits for the job's end. Several threads can call this method at the same time.
@@ -126,7 +128,7 @@ class BeamSparkResult(PipelineResult):
         """Requests the job's cancellation; `wait_until_finish` then returns CANCELLED."""
         self._cancelled = True
         try:
-            self._address.call_server(lambda client: client.cancel(self.job_id))
+            self._address.call_server(lambda client: client.cancel_job(self.job_id))
         finally:
             self._cleanup()
 
@@ -134,7 +136,7 @@ class BeamSparkResult(PipelineResult):
         """Requests a drain: the job's sources stop, and the job processes the elements that they
         have emitted. Doesn't wait for the end.
         """
-        self._address.call_server(lambda client: client.drain(self.job_id))
+        self._address.call_server(lambda client: client.drain_job(self.job_id))
 
 
 class _Listener:

@@ -182,7 +182,7 @@ def _record_exits() -> ExitRecorder:
     kernel discards exit statuses.
     """
     daemon, recorder = os.getpid(), ExitRecorder()
-    recorder.install()
+    recorder.install_fork_hooks()
 
     def handle_child_exits() -> None:
         if os.getpid() == daemon and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:

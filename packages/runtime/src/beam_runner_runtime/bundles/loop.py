@@ -170,7 +170,7 @@ class TaskLoop:
     def _make_isolation_order(self, bundle: Bundle) -> IsolationOrder | None:
         if self._isolation is None:
             return None
-        return self._isolation.with_failures_of(self._scheduler.get_failure_detail(bundle.number))
+        return self._isolation.copy_with_failures(self._scheduler.get_failure_detail(bundle.number))
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:

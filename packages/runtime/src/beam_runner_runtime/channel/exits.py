@@ -58,7 +58,7 @@ class ExitRecorder:
         self._kills = OutOfMemoryDetector()
         self.has_children = False
 
-    def install(self) -> None:
+    def install_fork_hooks(self) -> None:
         """Registers hooks of `os.fork`, so that each child shares a page of memory with this process."""
         os.register_at_fork(
             before=self._allocate_page,

@@ -45,7 +45,7 @@ class IsolationOrder:
             one == step or one.startswith(f"{step}/") for one in names for step in self.steps
         )
 
-    def with_failures_of(self, step: object) -> IsolationOrder:
+    def copy_with_failures(self, step: object) -> IsolationOrder:
         """Returns a copy of the rules for the next attempt at a bundle, with the failures of
         earlier attempts.
 

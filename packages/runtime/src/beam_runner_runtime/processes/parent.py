@@ -37,7 +37,7 @@ class _ForkServer:
     def __init__(self) -> None:
         self._pids: dict[int, int] = {}
         self._exits = ExitRecorder()
-        self._exits.install()
+        self._exits.install_fork_hooks()
 
     def execute_command(self, order: str, number: int, told: str) -> None:
         """Executes one command of the server: forks or kills a worker."""

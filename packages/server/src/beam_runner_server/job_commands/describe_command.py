@@ -59,10 +59,10 @@ def _describe_job(client: JobClient, job: JobInfo) -> _JobDescription:
     from beam_runner_jobservices.wire.descriptions import describe_pipeline
     from beam_runner_model.jobs import JobMetrics
 
-    tree = StepTree(describe_pipeline(client.pipeline(job.job_id)))
+    tree = StepTree(describe_pipeline(client.get_pipeline(job.job_id)))
     execution = _call_if_reported(client.get_execution, job)
     waits = execution.waits if execution else ()
-    metrics = _call_if_reported(client.metrics, job) or JobMetrics()
+    metrics = _call_if_reported(client.get_metrics, job) or JobMetrics()
     figures = compute_figures(metrics, tree, waits)
     times = read_times_by_job(client).get(job.job_id)
     return _JobDescription(job, times, tree, figures, execution)

@@ -39,11 +39,11 @@ def _request_job_end(
 
 
 def _cancel_job(client: JobClient, found: argparse.Namespace) -> int:
-    return _request_job_end(client, found, client.cancel, "CANCELLED")
+    return _request_job_end(client, found, client.cancel_job, "CANCELLED")
 
 
 def _drain_job(client: JobClient, found: argparse.Namespace) -> int:
-    return _request_job_end(client, found, client.drain, "DRAINED")
+    return _request_job_end(client, found, client.drain_job, "DRAINED")
 
 
 CANCEL = Command(

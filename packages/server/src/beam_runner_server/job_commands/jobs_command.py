@@ -54,7 +54,7 @@ def _run_command(client: JobClient, found: argparse.Namespace) -> int:
     times = read_times_by_job(client)
     jobs = [
         job
-        for job in client.jobs()
+        for job in client.list_jobs()
         if found.user is None or (job.job_id in times and times[job.job_id].user == found.user)
     ]
 

@@ -92,7 +92,7 @@ def _read_stored_lines(
     parts: list[tuple[JobLogLine, ...]] = []
     try:
         while True:
-            part = client.logs(job.job_id, query)
+            part = client.query_logs(job.job_id, query)
             parts.append(part.lines)
             count = sum(map(len, parts))
             if len(part.lines) >= part.found or (found.tail and count >= found.tail):
@@ -129,9 +129,9 @@ def _follow_lines(
     from beam_runner_jobservices.wire.descriptions import read_step_names
     from beam_runner_model.jobs import JobMessage
 
-    names = read_step_names(client.pipeline(job.job_id))
+    names = read_step_names(client.get_pipeline(job.job_id))
     query = LogQuery(found.step, found.severity.upper())
-    for entry in client.messages(job.job_id, timeout, reconnect_seconds):
+    for entry in client.follow_messages(job.job_id, timeout, reconnect_seconds):
         if isinstance(entry, JobMessage):
             step, rest = names.split_step_name(entry.text)
             name = entry.text.removesuffix(f"] {rest}")[1:] if step else ""

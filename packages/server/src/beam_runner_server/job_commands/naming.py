@@ -32,7 +32,7 @@ def find_job(client: JobClient, found: argparse.Namespace) -> JobInfo:
         CommandFailed: no job matches, or several jobs match.
         JobApiError: the server doesn't respond, or refuses.
     """
-    jobs = client.jobs()
+    jobs = client.list_jobs()
     text = found.job
     by_id = {one.job_id: one for one in jobs}
     if text in by_id:

@@ -117,7 +117,7 @@ def _read_mapping(text: str) -> dict[str, str]:
 
 def _wait_for_outcome(client: JobClient, job_id: str) -> str:
     """Waits until a job has replaced the running job or has ended, and returns its state."""
-    for event in client.states(job_id):
+    for event in client.follow_states(job_id):
         if event.state.is_terminal or event.state.name == "RUNNING":
             return event.state.name
     return "UNSPECIFIED"
@@ -132,5 +132,5 @@ def _format_outcome(
     lines = [*map(sanitize_for_display, render_update_report(succession.report))]
     if state == "RUNNING":
         return [*lines, f"job {new} has replaced job {old}"]
-    error = {one.job_id: one.error for one in client.job_times()}.get(new)
+    error = {one.job_id: one.error for one in client.get_job_times()}.get(new)
     return [*lines, sanitize_for_display(f"job {new} is {state}{error and f': {error}'}")]

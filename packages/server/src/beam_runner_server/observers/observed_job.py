@@ -50,12 +50,12 @@ class ObservedJob:
     @cached_property
     def metrics(self) -> JobMetrics:
         """The metrics of the job."""
-        return self._client.metrics(self.job_id)
+        return self._client.get_metrics(self.job_id)
 
     @cached_property
     def tree(self) -> StepTree:
         """The steps of the job."""
-        return StepTree(describe_pipeline(self._client.pipeline(self.job_id)))
+        return StepTree(describe_pipeline(self._client.get_pipeline(self.job_id)))
 
     @cached_property
     def figures(self) -> JobFigures:
@@ -71,7 +71,7 @@ class ObservedJob:
 
     def iterate_new_lines(self) -> Iterator[JobLogLine]:
         """Yields the lines of the job's log since the previous call, at most the latest 1,000."""
-        for line in self._client.logs(self.job_id, LogQuery(most=MOST_LINES)).lines:
+        for line in self._client.query_logs(self.job_id, LogQuery(most=MOST_LINES)).lines:
             if line.id > self._last_line:
                 self._last_line = line.id
                 yield line

@@ -75,8 +75,8 @@ class JobWatch:
     def _sample_jobs(self) -> None:
         try:
             # Read the states before the times, so that a job in a terminal state has an end.
-            states = {job_id: self._client.state(job_id).state for job_id in self._active}
-            times = {one.job_id: one for one in self._client.job_times()}
+            states = {job_id: self._client.get_state(job_id).state for job_id in self._active}
+            times = {one.job_id: one for one in self._client.get_job_times()}
             states |= self._add_new_jobs(times)
         except Exception as error:
             if not self._fails:
@@ -111,7 +111,7 @@ class JobWatch:
             and (one.ended is None or one.ended >= self._since)
         }
         states: dict[str, JobState] = {}
-        for info in self._client.jobs() if new else ():
+        for info in self._client.list_jobs() if new else ():
             if info.job_id in new:
                 one = times[info.job_id]
                 is_new = one.submitted is None or one.submitted >= self._since

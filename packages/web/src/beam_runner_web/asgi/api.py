@@ -98,7 +98,7 @@ def summarize_job(view: JobView) -> dict[str, Any]:
 
 
 def _describe_steps(view: JobView, request: Request) -> list[dict[str, Any]]:
-    rows = [view.row(key) for key in view.tree.steps]
+    rows = [view.make_step_row(key) for key in view.tree.steps]
     return [
         {
             "id": row.step.id,

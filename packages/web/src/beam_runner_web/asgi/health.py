@@ -43,7 +43,7 @@ class HealthProbes:
         if readiness is not Readiness.READY:
             return PlainTextResponse(f"{_SENTENCES[readiness]}\n", 503)
         try:
-            self._watches.client.jobs()
+            self._watches.client.list_jobs()
         except JobApiError:
             return PlainTextResponse(f"{_NO_JOB_SERVER}\n", 503)
         return PlainTextResponse("ok\n")

@@ -52,7 +52,7 @@ def _describe_stream(facts: JobFacts) -> str:
     rates = [
         rate
         for key in snapshot.tree.sources
-        if (rate := snapshot.rate(count_output_elements(key))) is not None
+        if (rate := snapshot.compute_rate(count_output_elements(key))) is not None
     ]
     told = [f"{format_count(sum(rates))} elements arrive per second"] if rates else []
     if known:

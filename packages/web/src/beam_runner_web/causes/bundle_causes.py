@@ -97,7 +97,7 @@ def _describe_lack_of_progress(facts: JobFacts, one: ObservedBundle, process: st
     for_all = abs(one.seconds - one.still) < STILL_SECONDS
     still = "without any progress" if for_all else f"no progress for {format_duration(one.still)}"
     thread = find_bundle_thread(one, facts.snapshot.threads)
-    frame = thread.own[0] if thread else None
+    frame = thread.user_frames[0] if thread else None
     if thread and thread.sdk and thread.pid:
         process = process.replace(f"process {one.pid}", f"SDK harness in process {thread.pid}", 1)
     at = f", at {frame.place}" if frame else ""

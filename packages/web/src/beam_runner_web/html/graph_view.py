@@ -76,7 +76,7 @@ def draw_graph(job: JobView, seen: GraphView, step: str = "") -> GraphPicture | 
     if seen.too_large:
         around = _find_focused_step(job, seen, step)
         seen = limit_view(seen, around)
-    rows = [job.row(key, seen.opened) for key in seen.visible]
+    rows = [job.make_step_row(key, seen.opened) for key in seen.visible]
     lines = [() if row.open else _format_metric_lines(job, row) for row in rows]
     alarms = _find_warnings_by_step(job, seen)
     drawn = lay_out_graph(

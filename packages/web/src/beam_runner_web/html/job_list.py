@@ -93,7 +93,7 @@ def read_job_lines(client: JobClient) -> list[JobLine]:
         JobApiError: the server doesn't answer.
     """
     times = read_times_by_job(client)
-    jobs = _sort_by_submission(client.jobs())
+    jobs = _sort_by_submission(client.list_jobs())
     lines = [_make_job_line(job, times.get(job.job_id) or JobTimes(job.job_id)) for job in jobs]
     return list(_add_earlier_runs(lines))
 

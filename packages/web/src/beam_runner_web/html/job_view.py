@@ -108,7 +108,7 @@ class JobView:
         moving = frozenset(
             key
             for key in self.figures.steps
-            if (self.snapshot.rate(count_output_elements(key)) or 0) > 0
+            if (self.snapshot.compute_rate(count_output_elements(key)) or 0) > 0
         )
         return compute_step_states(self.tree, self.figures, self.state, self.failed_steps, moving)
 
@@ -162,32 +162,34 @@ class JobView:
                 found[key] = (size, elements + (stage.pending_elements or 0))
         return found
 
-    def view(self, opened: Sequence[str] | None) -> GraphView:
+    def make_graph_view(self, opened: Sequence[str] | None) -> GraphView:
         """Returns the graph view with these composites open; by default, opens the most informative composites."""
         chosen = choose_open_composites(self.tree, self.failed_steps) if opened is None else opened
         return make_view(self.tree, chosen)
 
-    def row(self, key: str, opened: frozenset[str] = frozenset()) -> StepRow:
+    def make_step_row(self, key: str, opened: frozenset[str] = frozenset()) -> StepRow:
         """Returns the row of a step in the table of steps."""
         waiting_bytes, waiting_elements = self.waiting.get(key, (None, None))
         return StepRow(
             self.tree.steps[key],
             self.states.get(key, StepState.IDLE),
             self.figures.steps.get(key, StepFigures()),
-            self.snapshot.rate(count_output_elements(key)),
+            self.snapshot.compute_rate(count_output_elements(key)),
             self.stages_by_step.get(key),
             waiting_bytes,
             waiting_elements,
             open=key in opened,
         )
 
-    def rows(self, seen: GraphView, sort: str = "") -> list[StepRow]:
+    def make_step_rows(self, seen: GraphView, sort: str = "") -> list[StepRow]:
         """Returns the rows of the table: the visible tree, or all steps without parts, sorted."""
         descending = sort.startswith("-")
         by = sort.removeprefix("-")
         if by not in _SORTS:
-            return [self.row(key, seen.opened) for key in seen.visible]
-        leaves = [self.row(key) for key, step in self.tree.steps.items() if not step.children]
+            return [self.make_step_row(key, seen.opened) for key in seen.visible]
+        leaves = [
+            self.make_step_row(key) for key, step in self.tree.steps.items() if not step.children
+        ]
         known = [row for row in leaves if _get_sort_key(row, by) is not None]
         unknown = [row for row in leaves if _get_sort_key(row, by) is None]
         return sorted(known, key=lambda row: _get_sort_key(row, by), reverse=descending) + unknown
@@ -200,9 +202,9 @@ class JobView:
             for key, figures in self.figures.steps.items()
             if figures.wall and not self.tree.steps[key].children
         ]
-        return [self.row(key) for _, key in sorted(walls, reverse=True)[:_SLOWEST]]
+        return [self.make_step_row(key) for _, key in sorted(walls, reverse=True)[:_SLOWEST]]
 
-    def stage_state(self, stage: StageFigures) -> StepState:
+    def get_stage_state(self, stage: StageFigures) -> StepState:
         """Returns the state of a stage, which can be finished."""
         if not self.state.is_terminal:
             return get_stage_state(stage)
@@ -220,7 +222,7 @@ class JobView:
         """
         return make_timeline(self.snapshot)
 
-    def charts(self, stage_id: str) -> tuple[SeriesChart, ...]:
+    def make_charts(self, stage_id: str) -> tuple[SeriesChart, ...]:
         """Returns small charts of a stage's history."""
         return make_charts(self.snapshot, stage_id)
 

@@ -40,19 +40,19 @@ class JobPage:
 
 def _make_overview_values(job: JobView, query: QueryParams) -> Values:
     opened = query.getlist("open") if "open" in query else None
-    seen = job.view(opened)
+    seen = job.make_graph_view(opened)
     step = query.get("step", "")
     if step not in job.tree.steps:
         step = ""
     sort = query.get("sort", "")
-    rows = job.rows(seen, sort)
+    rows = job.make_step_rows(seen, sort)
     first = _read_first_row(query, len(rows))
     return {
         "seen": seen,
         "chosen_open": opened,
         "step": step,
         "toggled": lambda key: sorted(seen.opened ^ {key}) or [""],
-        "panel": job.row(step) if step else None,
+        "panel": job.make_step_row(step) if step else None,
         "sort": sort,
         "rows": rows[first : first + _ROWS],
         "first": first,
@@ -160,7 +160,7 @@ class PageContents:
             JobApiError: the job doesn't exist, or the server doesn't answer.
         """
         watch = self.watches.get_follower(job_id)
-        return JobView(watch.snapshot(), watch.logs)
+        return JobView(watch.get_snapshot(), watch.query_logs)
 
     def show_stacks(self, job_id: str, query: QueryParams) -> Values:
         """Returns the current stacks of a job's worker threads.
@@ -176,7 +176,9 @@ class PageContents:
             "live": False,
             "all": everything,
             "threads": [
-                one for one in map(WorkerThread.from_stack, found) if everything or one.is_users
+                one
+                for one in map(WorkerThread.from_stack, found)
+                if everything or one.runs_user_code
             ],
             "total": len(found),
         }

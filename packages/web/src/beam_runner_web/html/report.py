@@ -18,9 +18,9 @@ def render_report(renderer: Renderer, view: JobView) -> str:
     """Returns the file's text; options are masked as on the pages."""
     values = {
         "job": view,
-        "graph": draw_graph(view, view.view(None)),
+        "graph": draw_graph(view, view.make_graph_view(None)),
         "linked": False,
-        "rows": [view.row(key) for key in view.tree.steps],
+        "rows": [view.make_step_row(key) for key in view.tree.steps],
         "lines": read_last_lines(view, LogFilter(), _LAST_LINES).lines,
         "made": time.time(),
         "title": view.name,

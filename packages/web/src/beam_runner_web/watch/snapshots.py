@@ -110,7 +110,7 @@ class JobSnapshot:
                     found[point[0]] = max(lag, found.get(point[0], 0.0))
         return sorted(found.items())
 
-    def rate(self, count: Callable[[JobFigures], int | None]) -> float | None:
+    def compute_rate(self, count: Callable[[JobFigures], int | None]) -> float | None:
         """Returns the increase of a metric per second, over about the last 10 s."""
         if self.state.is_terminal or not self.samples:
             return None

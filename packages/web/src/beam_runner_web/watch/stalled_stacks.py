@@ -43,7 +43,7 @@ class StalledStacks:
         self._asking = threading.Lock()
         self._threads: tuple[WorkerThread, ...] = ()
 
-    def threads(self, execution: Execution | None) -> tuple[WorkerThread, ...]:
+    def find_user_threads(self, execution: Execution | None) -> tuple[WorkerThread, ...]:
         """Returns the threads that were in user code when the stacks were last requested; none if
         no bundle is stuck.
         """
@@ -64,7 +64,7 @@ class StalledStacks:
         try:
             found: Sequence[ThreadStack] = self._client.get_stacks(self._job_id)
             self._threads = tuple(
-                one for one in map(WorkerThread.from_stack, found) if one.is_users
+                one for one in map(WorkerThread.from_stack, found) if one.runs_user_code
             )
         except (JobApiError, ValueError):
             # The server lacks the observation service or is unavailable, which other calls report.
@@ -80,5 +80,5 @@ def find_bundle_thread(
     """Returns the thread whose user code belongs to a bundle; None if several threads are possible."""
     found = [one for one in threads if (one.host, one.pid) == (bundle.host, bundle.pid)]
     found = found or [one for one in threads if one.sdk and one.host == bundle.host]
-    places = {(one.own[0].file, one.own[0].line): one for one in found}
+    places = {(one.user_frames[0].file, one.user_frames[0].line): one for one in found}
     return next(iter(places.values())) if len(places) == 1 else None

@@ -29,7 +29,7 @@ class WorkerThread:
         return WorkerThread(stack.host, stack.pid, stack.thread, frames, stack.sdk)
 
     @property
-    def own(self) -> tuple[TracebackFrame, ...]:
+    def user_frames(self) -> tuple[TracebackFrame, ...]:
         """The frames of user code, innermost first."""
         frames = self.frames
         if self.sdk and any(frame.file.endswith(".py") for frame in frames):
@@ -39,6 +39,6 @@ class WorkerThread:
         return tuple(frame for frame in frames if frame.users)
 
     @property
-    def is_users(self) -> bool:
+    def runs_user_code(self) -> bool:
         """Whether the thread runs user code."""
-        return bool(self.own)
+        return bool(self.user_frames)

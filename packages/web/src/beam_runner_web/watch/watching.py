@@ -51,7 +51,7 @@ class JobFollower:
         job_id = job.job_id
         self._job_id = job_id
         self._job = job
-        self._tree = StepTree(describe_pipeline(client.pipeline(job_id)))
+        self._tree = StepTree(describe_pipeline(client.get_pipeline(job_id)))
         self._lock = threading.Lock()
         self._samples: deque[MetricSample] = deque(maxlen=_SERIES_LENGTH)
         self._estimates = ProgressEstimates()
@@ -62,7 +62,7 @@ class JobFollower:
         self._cost = 0.0
         self._untold: set[str] = set()
         self._before: Mapping[str, tuple[SeriesPoint, ...]] | None = None
-        listed = self._call_optional("ListJobs", client.job_times) or ()
+        listed = self._call_optional("ListJobs", client.get_job_times) or ()
         self._user = next((one.user for one in listed if one.job_id == job_id), "")
         self.used = time.monotonic()
 
@@ -71,7 +71,7 @@ class JobFollower:
         """Seconds between two requests, so that requests are only a small part of the server's work."""
         return max(1.0, _COST_FACTOR * self._cost)
 
-    def snapshot(self) -> JobSnapshot:
+    def get_snapshot(self) -> JobSnapshot:
         """Returns the job's data, not older than `pause`."""
         self.used = time.monotonic()
         with self._lock:
@@ -94,10 +94,10 @@ class JobFollower:
 
     def _take_snapshot(self) -> JobSnapshot:
         # Read the state first: if the job has finished, the data that follows is final.
-        state = self._client.state(self._job_id).state
+        state = self._client.get_state(self._job_id).state
         execution = None if state.is_terminal else self._request_execution()
         waits = () if execution is None else execution.waits
-        figures = compute_figures(self._client.metrics(self._job_id), self._tree, waits)
+        figures = compute_figures(self._client.get_metrics(self._job_id), self._tree, waits)
         self._feed.wait_until_quiet(ended=state.is_terminal)
         events, messages = self._feed.read()
         now = time.time()
@@ -116,7 +116,7 @@ class JobFollower:
             warnings=errors.warnings,
             last_warning=errors.last_warning,
             history=self._request_history(),
-            threads=self._standing.threads(execution),
+            threads=self._standing.find_user_threads(execution),
             user=self._user,
             succession=self._call_optional("GetSuccession", self._get_succession) or Succession(),
         )
@@ -162,7 +162,7 @@ class JobFollower:
 
     def _request_errors(self, messages: tuple[JobMessage, ...]) -> JobErrors:
         """Returns the job's errors. If the server doesn't report errors, returns the errors among `messages`."""
-        found = self._call_optional("errors", lambda: self._client.errors(self._job_id))
+        found = self._call_optional("errors", lambda: self._client.get_errors(self._job_id))
         if found is None:
             return collect_errors(messages, self._tree.names)
         # Map the steps of the errors to the tree, which doesn't contain root composites that only
@@ -190,10 +190,12 @@ class JobFollower:
             }
         return self._before or {}
 
-    def logs(self, query: LogQuery) -> LogAnswer | None:
+    def query_logs(self, query: LogQuery) -> LogAnswer | None:
         """Returns a part of the job's log; None if the server lacks the observation service or is unavailable."""
         away = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
-        return self._call_optional("logs", lambda: self._client.logs(self._job_id, query), *away)
+        return self._call_optional(
+            "logs", lambda: self._client.query_logs(self._job_id, query), *away
+        )
 
     def close(self) -> None:
         """Stops following."""
@@ -205,7 +207,7 @@ class _MessageFeed:
 
     def __init__(self, client: JobClient, job_id: str) -> None:
         self._client = client
-        self._entries = client.messages(job_id, reconnect_seconds=3600.0)
+        self._entries = client.follow_messages(job_id, reconnect_seconds=3600.0)
         self._lock = threading.Lock()
         self._events: list[StateEvent] = []
         self._messages: deque[JobMessage] = deque(maxlen=_MOST_MESSAGES)
@@ -278,7 +280,7 @@ class OpenJobs:
             known = self._watches.get(job_id)
         if known is not None:
             return known
-        job = next((job for job in self.client.jobs() if job.job_id == job_id), None)
+        job = next((job for job in self.client.list_jobs() if job.job_id == job_id), None)
         if job is None:
             raise JobApiError("NOT_FOUND", f"no job {job_id!r} on this server")
         feed_client = self._connect()
