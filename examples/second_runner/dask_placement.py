@@ -53,10 +53,10 @@ class DaskPlacement(SingleMachinePlacement):
         except (OSError, RuntimeError) as error:
             raise Unavailable(f"Dask does not start: {error}") from error
 
-    def attach(self, endpoints: EndpointFactory) -> None:
+    def set_endpoints(self, endpoints: EndpointFactory) -> None:
         self._endpoints = endpoints
 
-    def job(self, job_id: str, name: str) -> DaskJob:
+    def create_job_placement(self, job_id: str, name: str) -> DaskJob:
         assert self._client is not None
         assert self._endpoints is not None
         return DaskJob(self._client, job_id, self._endpoints.make_endpoint(make_job_scope(job_id)))

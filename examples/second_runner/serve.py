@@ -17,7 +17,7 @@ class DaskProgram(PlainProgram):
     name: str = "beam-dask-jobserver"
     description: str = "Serves the Beam Job API and runs the jobs on Dask."
 
-    def platform(self, found: argparse.Namespace) -> DeferredPlatform:
+    def create_platform(self, found: argparse.Namespace) -> DeferredPlatform:
         """Returns Dask with the number of cores of ``--cores``."""
         from dask_placement import DaskPlacement
 

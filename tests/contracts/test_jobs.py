@@ -29,14 +29,14 @@ class Idle:
 
     host, cores, slots, interface, loss_message, is_alive = "127.0.0.1", 2, 2, "", "", True
 
-    def attach(self, endpoints: object) -> None:
+    def set_endpoints(self, endpoints: object) -> None:
         """Does nothing."""
 
     def get_standby_order(self, number: int) -> StandByOrder:
         """Does nothing."""
         return EndStandBy()
 
-    def job(self, job_id: str, name: str) -> Idle:
+    def create_job_placement(self, job_id: str, name: str) -> Idle:
         return self
 
     def start_lane(self, number: int, on_end: object) -> None:

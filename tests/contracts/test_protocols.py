@@ -60,7 +60,7 @@ def embedded_is_a_harness(harness: EmbeddedHarness) -> Harness:
 
 
 def the_fn_api_gives_harnesses(server: FnApiServer) -> Harness:
-    return server.harness("environment")
+    return server.get_harness("environment")
 
 
 PAIRS = [

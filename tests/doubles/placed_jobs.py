@@ -84,7 +84,7 @@ class PlacedJobs:
     def job(self, job_id: str) -> PlacedJob:
         job = self.jobs[job_id] = PlacedJob(job_id, self.folder / job_id)
         job.folder.mkdir()
-        job.placed = self.placement.job(job_id, "name")
+        job.placed = self.placement.create_job_placement(job_id, "name")
         return job
 
     def end(self) -> None:
@@ -102,7 +102,7 @@ def served(placement: Placement) -> Iterator[dict[str, PlacedJob]]:
     jobs: dict[str, PlacedJob] = {}
     server = ChannelServer(ChannelAddress(), jobs.get, placement.get_standby_order)
     server.start()
-    placement.attach(server.endpoints)
+    placement.set_endpoints(server.endpoints)
     yield jobs
     placement.end_standby_processes()
     server.stop()

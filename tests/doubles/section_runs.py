@@ -95,11 +95,13 @@ class Host:
             side_inputs = BundleSideInputs(stage.side_inputs, self.folder)
             work = StageContext.create_for_stage(self.work, stage_id).copy_for_section()
             work = attrs.evolve(work, budget=self.budget)
-            harness = self._harness(stage).stage(stage.spec, side_inputs)
+            harness = self._harness(stage).get_stage_harness(stage.spec, side_inputs)
             merging = None if work.input_buffer is None else work.input_buffer.merging
             merger = None
             if merging is not None:
-                sdk = self._harness(merging).stage(merging.spec, BundleSideInputs((), self.folder))
+                sdk = self._harness(merging).get_stage_harness(
+                    merging.spec, BundleSideInputs((), self.folder)
+                )
                 assert work.input_buffer is not None and work.input_buffer.strategy is not None
                 coder = work.input_buffer.strategy.window_coder
                 merger = SdkMerger(sdk, merging.spec.outputs[0].transform_id, coder)
@@ -109,7 +111,7 @@ class Host:
     def _harness(self, stage: StagePlan | MergingPlan) -> Harness:
         if stage.embedded:
             return self._embedded
-        return self._fnapi.harness(stage.spec.environment_id)
+        return self._fnapi.get_harness(stage.spec.environment_id)
 
     def report_end(self, end: BundleFailure | SectionRefusal) -> None:
         self.ends.append(end)
@@ -117,10 +119,10 @@ class Host:
     def log_warning(self, text: str) -> None:
         self.warnings.append(text)
 
-    def read(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
 
-    def log(self, records: Iterable[LogRecord]) -> None:
+    def log_records(self, records: Iterable[LogRecord]) -> None:
         pass
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ class FakeChannel:
     said: queue.SimpleQueue[Any] = attrs.field(factory=queue.SimpleQueue)
     more_stacks: Any = tuple
 
-    def attach(self, hello: WorkerHello, on_command: Any, on_lost: Any) -> None:
+    def open_message_stream(self, hello: WorkerHello, on_command: Any, on_lost: Any) -> None:
         self.said.put(hello)
 
     def request_job_work(self) -> JobWork:
@@ -72,7 +72,7 @@ class FakeEnvironment:
     closed: int = 0
     built: list[str] = attrs.field(factory=list)
 
-    def stage(self, spec: Any, side_inputs: Any) -> FakeHarness:
+    def get_stage_harness(self, spec: Any, side_inputs: Any) -> FakeHarness:
         if self.error is not None:
             raise self.error
         self.built.append(spec.stage_id)

@@ -106,14 +106,14 @@ class FakeHarness:
         metrics = () if outputs else tuple(map(seen, values))
         return BundleResult(metrics, self.finalizes, self.residuals)
 
-    def progress(self) -> BundleProgress | None:
+    def get_progress(self) -> BundleProgress | None:
         return None if self.processed is None else BundleProgress((), self.processed)
 
     def split(self, keep: float, elements: int, points: Sequence[int] = ()) -> BundleSplit | None:
         self.asked.append((keep, elements, *points))
         return self.splits.pop(0) if self.splits else None
 
-    def finalize(self, bundle_id: str) -> None:
+    def finalize_bundle(self, bundle_id: str) -> None:
         self.finalized.append(bundle_id)
 
 

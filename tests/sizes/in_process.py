@@ -151,7 +151,11 @@ class _Job:
             side_inputs = BundleSideInputs(stage.side_inputs, self._folder)
             harness = self._harness(stage.embedded, stage.spec.environment_id)
             work = StageContext.create_for_stage(self._work, stage_id)
-            self._stages[stage_id] = (work, side_inputs, harness.stage(stage.spec, side_inputs))
+            self._stages[stage_id] = (
+                work,
+                side_inputs,
+                harness.get_stage_harness(stage.spec, side_inputs),
+            )
         return self._stages[stage_id]
 
     def _harness(self, embedded: bool, environment_id: str) -> Harness:
@@ -159,14 +163,14 @@ class _Job:
             self._harnesses[environment_id] = (
                 EmbeddedHarness(self._plan.context, self, self)
                 if embedded
-                else self._fnapi.harness(environment_id)
+                else self._fnapi.get_harness(environment_id)
             )
         return self._harnesses[environment_id]
 
-    def read(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
 
-    def log(self, records: Iterable[LogRecord]) -> None:
+    def log_records(self, records: Iterable[LogRecord]) -> None:
         pass
 
     def close(self) -> None:

@@ -49,14 +49,14 @@ class Logs:
     def __init__(self) -> None:
         self.records: list[LogRecord] = []
 
-    def log(self, records: Iterable[LogRecord]) -> None:
+    def log_records(self, records: Iterable[LogRecord]) -> None:
         self.records.extend(records)
 
 
 class EmptyArtifacts:
     """An artifact source without staged files."""
 
-    def read(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
 
 
@@ -226,7 +226,7 @@ class MiniRunner:
 
     def run_stage(self, stage: PlannedStage) -> None:
         chunks = list(self.input_chunks(stage))
-        harness = self.harness.stage(stage.spec, Views(self, stage))
+        harness = self.harness.get_stage_harness(stage.spec, Views(self, stage))
         ports = {name: Port() for name in stage.output_buffers}
         for start in range(0, max(1, len(chunks)), self._chunks_per_bundle):
             bundle = chunks[start : start + self._chunks_per_bundle]

@@ -101,7 +101,7 @@ class StatefulStage:
         plan = Plan(pipeline, phases=PHASES)
         (planned,) = (s for s in plan.stages if _is_stateful(s.spec.descriptor))
         self.harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
-        self.stage = self.harness.stage(planned.spec, None)  # type: ignore[arg-type]
+        self.stage = self.harness.get_stage_harness(planned.spec, None)  # type: ignore[arg-type]
         self.cells = RecordingUserState()
         self._ports = planned.output_buffers
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(planned.spec.descriptor)

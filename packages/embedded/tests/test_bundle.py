@@ -41,7 +41,9 @@ class Host:
         (self.planned,) = self.plan.stages
         self.logs = Logs()
         self.harness = EmbeddedHarness(job(), EmptyArtifacts(), self.logs)
-        self.stage: EmbeddedStage = self.harness.stage(self.planned.spec, Views(None, self.planned))
+        self.stage: EmbeddedStage = self.harness.get_stage_harness(
+            self.planned.spec, Views(None, self.planned)
+        )
 
     def __enter__(self) -> Host:
         return self
@@ -277,7 +279,7 @@ def test_bundle_raises_output_port_errors_unchanged(error: BaseException) -> Non
     plan = Plan(pipeline)
     logs = Logs()
     harness = EmbeddedHarness(job(), EmptyArtifacts(), logs)
-    stage = harness.stage(plan.stages[0].spec, None)
+    stage = harness.get_stage_harness(plan.stages[0].spec, None)
     ports = dict.fromkeys(plan.stages[0].output_buffers, FullPort(error))
     with pytest.raises(type(error)) as raised:
         stage.process_bundle("b", [IMPULSE_CHUNK], ports)
@@ -311,7 +313,7 @@ def test_bundle_raises_side_input_reader_errors_unchanged(user: Any) -> None:
     pipeline | beam.Impulse() | beam.Map(user, beam.pvalue.AsIter(side))
     plan = Plan(pipeline)
     harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
-    stage = harness.stage(plan.stages[-1].spec, BrokenViews())
+    stage = harness.get_stage_harness(plan.stages[-1].spec, BrokenViews())
     ports = {name: Port() for name in plan.stages[-1].output_buffers}
     with pytest.raises(Cancelled, match="^no side input$"):
         stage.process_bundle("b", [IMPULSE_CHUNK], ports)
@@ -343,7 +345,7 @@ def test_sink_directly_after_source_gets_elements() -> None:
     edge = OutputEdge("sink", OutputKind.ELEMENTS)
     spec = attrs.evolve(spec, descriptor=descriptor.SerializeToString(), outputs=(edge,))
     harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
-    stage = harness.stage(spec, NoViews())
+    stage = harness.get_stage_harness(spec, NoViews())
     for _ in range(2):
         port = Port()
         stage.process_bundle("b", [ElementChunk(2, IMPULSE * 2)], {"sink": port})
@@ -360,7 +362,7 @@ def test_bundle_with_edge_unknown_to_stage_is_refused() -> None:
     with pytest.raises(
         HarnessError, match=r"but the stage has the input .* and the outputs \['sink'\]"
     ):
-        harness.stage(spec, NoViews())
+        harness.get_stage_harness(spec, NoViews())
     harness.close()
 
 

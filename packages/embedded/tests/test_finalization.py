@@ -58,15 +58,15 @@ def test_finalization_callbacks_of_bundle_run_once() -> None:
         assert one.run([create_chunk([1])], "first").requires_finalization
         assert one.run([create_chunk([2, 3])], "second").requires_finalization
         assert not one.run([], "none").requires_finalization
-        one.stage.finalize("none")
-        one.stage.finalize("unknown")
+        one.stage.finalize_bundle("none")
+        one.stage.finalize_bundle("unknown")
         assert calls == []
-        one.stage.finalize("second")
+        one.stage.finalize_bundle("second")
         assert sorted(calls) == sorted(["a 2", "a 3", "b 2", "b 3"] * 2)
-        one.stage.finalize("first")
+        one.stage.finalize_bundle("first")
         assert sorted(calls[8:]) == sorted(["a 1", "b 1"] * 2)
-        one.stage.finalize("first")
-        one.stage.finalize("second")
+        one.stage.finalize_bundle("first")
+        one.stage.finalize_bundle("second")
         assert len(calls) == 12
 
 
@@ -75,9 +75,9 @@ def test_failed_bundle_is_never_finalized() -> None:
         one.run([create_chunk([1])], "good")
         with pytest.raises(BundleError):
             one.run([create_chunk([13])], "bad")
-        one.stage.finalize("bad")
+        one.stage.finalize_bundle("bad")
         assert calls == []
-        one.stage.finalize("good")
+        one.stage.finalize_bundle("good")
         assert calls == ["a 1", "a 1"]
 
 
@@ -85,7 +85,7 @@ def test_finalization_callbacks_of_later_attempt_replace_earlier_callbacks() -> 
     with stage_of(beam.ParDo(Committed("a"))) as one:
         one.run([create_chunk([1])], "same")
         one.run([create_chunk([2])], "same")
-        one.stage.finalize("same")
+        one.stage.finalize_bundle("same")
         assert calls == ["a 2", "a 2"]
 
 
@@ -95,7 +95,7 @@ def test_finalization_callback_error_is_logged_and_other_callbacks_run(
 ) -> None:
     with stage_of("Bad" >> beam.ParDo(Committed("a", kind))) as one:
         one.run([create_chunk([1, 2])], "some bundle")
-        one.stage.finalize("some bundle")
+        one.stage.finalize_bundle("some bundle")
         assert calls == ["a 1", "a 2"]
     errors = [record for record in one.logs.records if "some bundle" in record.message]
     assert len(errors) == 2
@@ -118,9 +118,9 @@ def test_splittable_dofn_is_finalized_up_to_committed_output() -> None:
         result = one.run(one.inputs(), "0")
         (residual,) = result.residuals
         one.run([ElementChunk(1, residual.element)], "1")
-        one.stage.finalize("0")
+        one.stage.finalize_bundle("0")
         assert calls == ["to 0"]
-        one.stage.finalize("1")
+        one.stage.finalize_bundle("1")
         assert calls == ["to 0", "to 1"]
 
 

@@ -172,7 +172,7 @@ def test_runner_error_caught_by_user_code_in_large_group_fails_bundle() -> None:
     plan = Plan(pipeline)
     (planned,) = (s for s in plan.stages if s.spec.input.kind is InputKind.GROUPS)
     harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
-    stage = harness.stage(planned.spec, None)  # type: ignore[arg-type]
+    stage = harness.get_stage_harness(planned.spec, None)  # type: ignore[arg-type]
     key = ANY.get_impl().encode_nested("k")
     lost = ValuePieces(size=1 << 20, pieces=1, piece=fail)
     chunk = GroupChunk(

@@ -62,7 +62,7 @@ def run_over_fn_api(p: beam.Pipeline) -> None:
     job = create_job(external(address), environments=host.environment_ids)
     server = FnApiServer(job, Artifacts(), Logs())
     try:
-        host.run(server.harness)
+        host.run(server.get_harness)
     finally:
         server.close()
         pool.stop(0).wait(5)

@@ -91,13 +91,13 @@ def test_log_records_with_exception_or_bad_format_are_sent(
 class LoggingSink(Logs):
     """A sink of log records that logs when it receives records, as a runner can."""
 
-    def log(self, records: Iterable[LogRecord]) -> None:
+    def log_records(self, records: Iterable[LogRecord]) -> None:
         logging.getLogger("test_logs").info("taking records")
         super().log(records)
 
 
 class FailingSink(Logs):
-    def log(self, records: Iterable[LogRecord]) -> None:
+    def log_records(self, records: Iterable[LogRecord]) -> None:
         raise OSError("gone")
 
 
@@ -128,7 +128,7 @@ class SlowSink(Logs):
         super().__init__()
         self.may_go_on = threading.Event()
 
-    def log(self, records: Iterable[LogRecord]) -> None:
+    def log_records(self, records: Iterable[LogRecord]) -> None:
         assert self.may_go_on.wait(30)
         super().log(records)
 

@@ -65,7 +65,7 @@ def test_counter_incremented_only_in_setup_is_not_reported() -> None:
     plan = Plan(pipeline)
     (planned,) = plan.stages
     harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
-    stage = harness.stage(planned.spec, Views(None, planned))
+    stage = harness.get_stage_harness(planned.spec, Views(None, planned))
     for _ in range(2):
         result = stage.process_bundle("b", [ElementChunk(1, IMPULSE)], {})
         counters = {
@@ -84,7 +84,7 @@ def test_user_metrics_cover_one_bundle() -> None:
     plan = Plan(pipeline)
     (planned,) = plan.stages
     harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
-    stage = harness.stage(planned.spec, Views(None, planned))
+    stage = harness.get_stage_harness(planned.spec, Views(None, planned))
     for _ in range(2):
         result = stage.process_bundle("b", [ElementChunk(1, IMPULSE)], {})
         metrics = {}
@@ -165,7 +165,7 @@ def test_execution_times_cover_one_bundle() -> None:
     _ = numbers | "Sleep" >> beam.Map(sleep) | "Quick" >> beam.Map(lambda seconds: seconds)
     (planned,) = Plan(pipeline).stages
     harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
-    stage = harness.stage(planned.spec, Views(None, planned))
+    stage = harness.get_stage_harness(planned.spec, Views(None, planned))
     for number in range(3):
         began = time.monotonic()
         result = stage.process_bundle("b", [ElementChunk(1, IMPULSE)], {})
@@ -202,7 +202,7 @@ def test_sampled_elements_are_returned_on_request() -> None:
 
     def sampled(**options: Any) -> list[Any]:
         harness = EmbeddedHarness(job(**options), EmptyArtifacts(), Logs())
-        stage = harness.stage(planned.spec, Views(None, planned))
+        stage = harness.get_stage_harness(planned.spec, Views(None, planned))
         found: list[MonitoringInfo] = []
         for _ in range(2):
             result = stage.process_bundle("b", [ElementChunk(1, IMPULSE)], {})
@@ -254,20 +254,20 @@ def test_bundle_progress_is_reported_during_bundle() -> None:
     plan = Plan(pipeline)
     planned = plan.stages[0]
     harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
-    stage = harness.stage(planned.spec, Views(None, planned))
-    assert stage.progress() is None
+    stage = harness.get_stage_harness(planned.spec, Views(None, planned))
+    assert stage.get_progress() is None
     ports = {name: Port() for name in planned.output_buffers}
     chunks = [ElementChunk(1, IMPULSE)]
     worker = threading.Thread(target=stage.process_bundle, args=("b", chunks, ports))
     worker.start()
     assert ENTERED.wait(30)
-    progress = stage.progress()
+    progress = stage.get_progress()
     done = [value_of(i) for i in progress.metrics if dict(i.labels).get("NAME") == "done"]
     assert done == [3]
     assert progress.processed == 0.0
     GO_ON.set()
     worker.join(30)
-    assert stage.progress() is None
+    assert stage.get_progress() is None
     harness.close()
 
 

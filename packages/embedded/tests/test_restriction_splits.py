@@ -165,7 +165,7 @@ def test_restriction_with_unsplittable_tracker_is_not_split() -> None:
     with OneStage(reading(WithUnsplittable(), range(5))) as one:
         answers = split_while(one, 230, 0.0, 5)
         progress = []
-        hooks[250] = lambda: progress.append(run_in_thread(one.stage.progress).processed)
+        hooks[250] = lambda: progress.append(run_in_thread(one.stage.get_progress).processed)
         one.run(one.inputs())
         assert answers == [BundleSplit(2, 3)]
         assert progress == [2]
@@ -197,7 +197,7 @@ def test_progress_within_restriction_is_reported() -> None:
     with OneStage(reading(Ranges(), range(5))) as one:
         progress = []
         for number in (0, 49, 250, 499):
-            hooks[number] = lambda: progress.append(run_in_thread(one.stage.progress).processed)
+            hooks[number] = lambda: progress.append(run_in_thread(one.stage.get_progress).processed)
         one.run(one.inputs())
         assert progress == pytest.approx([0.0, 0.49, 2.5, 4.99])
 

@@ -30,7 +30,7 @@ class Files:
     def __init__(self, **files: bytes) -> None:
         self.by_hash = {hashlib.sha256(data).hexdigest(): data for data in files.values()}
 
-    def read(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         data = self.by_hash[sha256]
         for start in range(0, len(data), 10):
             yield data[start : start + 10]

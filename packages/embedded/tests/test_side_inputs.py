@@ -149,7 +149,7 @@ def one_stage(transform: Any, reader: Any) -> tuple[EmbeddedHarness, Any, dict[s
     planned = next(stage for stage in plan.stages if stage.side_inputs)
     harness = EmbeddedHarness(job(), EmptyArtifacts(), Logs())
     ports = {name: Port() for name in planned.output_buffers}
-    return harness, harness.stage(planned.spec, reader), ports
+    return harness, harness.get_stage_harness(planned.spec, reader), ports
 
 
 class BytesReader(Reader):

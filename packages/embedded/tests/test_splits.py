@@ -22,10 +22,10 @@ def plain() -> beam.Pipeline:
 def test_split_between_bundles_returns_no_element() -> None:
     with OneStage(plain()) as one:
         assert one.stage.split(0, 10) is None
-        assert one.stage.progress() is None
+        assert one.stage.get_progress() is None
         one.run([create_chunk([1])])
         assert one.stage.split(0, 10) is None
-        assert one.stage.progress() is None
+        assert one.stage.get_progress() is None
 
 
 @pytest.mark.parametrize("sizes", [[10], [1] * 10, [3, 4, 3], [0, 5, 0, 5, 0]])
@@ -95,7 +95,7 @@ def test_split_while_bundle_waits_for_input_is_accepted() -> None:
         def inputs() -> Iterator[ElementChunk]:
             yield create_chunk([0, 1, 2])
             answers.append(run_in_thread(lambda: one.stage.split(0.0, 6)))
-            assert run_in_thread(one.stage.progress).processed == 3
+            assert run_in_thread(one.stage.get_progress).processed == 3
             yield create_chunk([3, 4, 5])
 
         one.run(inputs())
@@ -191,6 +191,6 @@ def test_split_of_embedded_bundle_is_at_allowed_elements_only(
 def test_progress_of_embedded_bundle_counts_elements() -> None:
     with OneStage(plain()) as one:
         answers = []
-        hooks[7] = lambda: answers.append(run_in_thread(one.stage.progress))
+        hooks[7] = lambda: answers.append(run_in_thread(one.stage.get_progress))
         one.run([create_chunk(range(5)), create_chunk(range(5, 10))])
         assert [answer.processed for answer in answers] == [7]

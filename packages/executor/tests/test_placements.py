@@ -38,7 +38,7 @@ def placement(request: pytest.FixtureRequest) -> Iterator[PlacementService]:
         placement = SparkPlacement(RunningSpark(SparkSettings()))
     else:
         placement = ProcessPlacement(CORES)
-    placement.check()
+    placement.check_requirements()
     placement.start()
     yield placement
     placement.stop()

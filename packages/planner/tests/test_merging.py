@@ -74,10 +74,10 @@ def test_custom_windows_of_sdk_are_merged_by_separate_stage(flags: tuple[str, ..
 class NoHost:
     """Runner side of a harness, without artifacts and without logs."""
 
-    def read(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
 
-    def log(self, records: Iterable[LogRecord]) -> None:
+    def log_records(self, records: Iterable[LogRecord]) -> None:
         return None
 
 

@@ -23,7 +23,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 class Program(PlainProgram):
     """A command whose platform starts no process."""
 
-    def platform(self, found: argparse.Namespace) -> Platform:
+    def create_platform(self, found: argparse.Namespace) -> Platform:
         return DeferredPlatform(lambda: ProcessPlacement(1))
 
 

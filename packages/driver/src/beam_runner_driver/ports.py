@@ -113,7 +113,7 @@ class Placement(Protocol):
     def has_tables(self) -> bool:
         """Whether worker processes of this placement can read and write Spark tables."""
 
-    def attach(self, endpoints: EndpointFactory) -> None:
+    def set_endpoints(self, endpoints: EndpointFactory) -> None:
         """Sets the network addresses at which worker processes reach this server."""
 
     def check_bundle_requirements(self, needs: BundleRequirements) -> frozenset[str]:
@@ -133,7 +133,7 @@ class Placement(Protocol):
         needs it). Waits up to 30 s. If the result is None, the process must ask again.
         """
 
-    def job(self, job_id: str, name: str) -> JobPlacement:
+    def create_job_placement(self, job_id: str, name: str) -> JobPlacement:
         """Creates the object that starts and stops the worker processes of one job. ``name`` is the
         display name of the job.
         """

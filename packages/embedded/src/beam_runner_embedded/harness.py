@@ -65,7 +65,7 @@ class EmbeddedHarness:
         # reports progress.
         self._sampler = DataSampler(samples.MOST_SAMPLES, 0) if wanted else None
 
-    def stage(self, spec: HarnessStage, side_inputs: SideInputReader) -> EmbeddedStage:
+    def get_stage_harness(self, spec: HarnessStage, side_inputs: SideInputReader) -> EmbeddedStage:
         """Returns the harness of a stage. The first call creates and caches the harness, so later
         calls ignore ``side_inputs``.
 

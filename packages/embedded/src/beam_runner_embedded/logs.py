@@ -94,7 +94,7 @@ class LogSinkHandler(logging.Handler):
     def _send_batch(self, batch: list[LogRecord]) -> None:
         self._in_sink.active = True
         try:
-            self._sink.log(batch)
+            self._sink.log_records(batch)
         except Exception:
             print("Can't send log records to the runner:", file=sys.stderr)
             traceback.print_exc()

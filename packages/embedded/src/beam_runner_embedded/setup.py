@@ -180,7 +180,7 @@ def _write_artifact(artifact: Artifact, artifacts: ArtifactReader, directory: st
     digest = hashlib.sha256()
     try:
         with open(os.path.join(directory, _choose_file_name(artifact)), "wb") as file:
-            for piece in artifacts.read(artifact.sha256):
+            for piece in artifacts.read_artifact(artifact.sha256):
                 digest.update(piece)
                 file.write(piece)
     except KeyError as error:

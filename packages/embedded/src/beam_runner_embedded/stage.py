@@ -98,7 +98,7 @@ class EmbeddedStage:
             statesampler.set_current_tracker(outer)
             self._flush_logs()
 
-    def progress(self) -> BundleProgress | None:
+    def get_progress(self) -> BundleProgress | None:
         """Returns the progress of the running bundle; takes about 1 ms, and is thread-safe."""
         with self._lock:
             running = self._running
@@ -117,7 +117,7 @@ class EmbeddedStage:
             running = self._running
             return None if running is None else split_bundle(running.source, keep, elements, points)
 
-    def finalize(self, bundle_id: str) -> None:
+    def finalize_bundle(self, bundle_id: str) -> None:
         """Runs the callbacks of a committed bundle in this thread; logs errors."""
         self._finalizers.run_callbacks(bundle_id)
 

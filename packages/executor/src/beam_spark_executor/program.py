@@ -87,7 +87,7 @@ class SparkProgram:
         )
         flag("--spark-submit-script", action=_PrintScriptAction, nargs=0, help=_SCRIPT_HELP)
 
-    def platform(self, found: argparse.Namespace) -> Platform:
+    def create_platform(self, found: argparse.Namespace) -> Platform:
         """Returns the platform that runs worker processes: Spark, or processes of this machine for
         ``--without-spark``.
 

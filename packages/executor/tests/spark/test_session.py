@@ -103,14 +103,14 @@ from beam_spark_executor.spark.settings import SparkSettings
 
 for end in (RunningSpark.kill, RunningSpark.stop):
     begun = RunningSpark(SparkSettings("local[1]"))
-    begun.begin()
+    begun.begin_startup()
     end(begun)
     assert begun._java.process.wait(60) < 0
 wrong = RunningSpark(SparkSettings("local[one]"))
-wrong.begin()
+wrong.begin_startup()
 assert wrong.pipes == ()
 spark = RunningSpark(SparkSettings("local[1]"))
-spark.begin()
+spark.begin_startup()
 assert threading.active_count() == 1
 java = spark._java.process.pid
 spark.start()

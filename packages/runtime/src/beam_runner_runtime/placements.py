@@ -4,7 +4,7 @@ Spark. A placement starts the worker processes.
 A placement implements `beam_runner_driver.ports`, or extends `beam_runner_runtime.processes.lanes_only`.
 
 ```
-placement.job(...).start_lane(number, on_end)      in the server, for each lane
+placement.create_job_placement(...).start_lane(number, on_end)      in the server, for each lane
     serve_lane(LaneRef(endpoint, job_id, number))  in a dedicated process of that job
 ```
 """

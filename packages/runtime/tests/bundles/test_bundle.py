@@ -85,7 +85,7 @@ def values_in(folder: Path, reply: BundleReply, collection: str) -> list[bytes]:
     inputs = [Input(out.data) for out in reply.done.outputs if out.collection == collection]
     return [
         value
-        for chunk in read_element_chunks(FolderData(folder).rows, inputs)
+        for chunk in read_element_chunks(FolderData(folder).read_rows, inputs)
         for value in values_of(chunk)
     ]
 
@@ -309,7 +309,7 @@ def everything(*replies: SplitReply) -> list[bytes]:
     inputs = map(Input, [*kept, *given])
     return [
         v
-        for chunk in read_element_chunks(FolderData(Path()).rows, inputs)
+        for chunk in read_element_chunks(FolderData(Path()).read_rows, inputs)
         for v in values_of(chunk)
     ]
 
@@ -364,7 +364,7 @@ def test_bundle_whose_sdk_is_lost_during_split_reports_the_loss(tmp_path: Path) 
 def test_bundle_progress_is_reported(tmp_path: Path, processed: float, fraction: float) -> None:
     harness = FakeHarness(both, KINDS, processed=processed)
     running = start(tmp_path, harness, elements("x", b"a", b"b", b"c", b"d"))
-    progress = running.progress()
+    progress = running.get_progress()
     assert progress is not None
     assert (progress.attempt, progress.fraction) == (Attempt(7, 1), fraction)
     assert 0 <= progress.elapsed < 60_000
@@ -373,15 +373,15 @@ def test_bundle_progress_is_reported(tmp_path: Path, processed: float, fraction:
 def test_bundle_progress_reports_starting_harness(tmp_path: Path) -> None:
     harness = FakeHarness(both, KINDS)
     running = start(tmp_path, harness, elements("x", b"a"))
-    with patch.object(FakeHarness, "progress", lambda _: BundleProgress((), 0.0, starts=True)):
-        progress = running.progress()
+    with patch.object(FakeHarness, "get_progress", lambda _: BundleProgress((), 0.0, starts=True)):
+        progress = running.get_progress()
     assert progress is not None
     assert progress.starts
     assert progress.fraction == 0.0
 
 
 def test_idle_process_reports_no_progress(tmp_path: Path) -> None:
-    assert start(tmp_path, FakeHarness(both, KINDS), elements("x", b"a")).progress() is None
+    assert start(tmp_path, FakeHarness(both, KINDS), elements("x", b"a")).get_progress() is None
 
 
 def test_chunk_encoded_by_these_tests_equals_chunk_of_sdk(tmp_path: Path) -> None:

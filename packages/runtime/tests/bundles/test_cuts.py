@@ -23,7 +23,7 @@ from beam_runner_runtime.bundles.cuts import find_unchanged_primaries
 from beam_runner_runtime.bundles.inputs import InputWindows
 
 CODER = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
-ROWS = FolderData(Path("no such folder")).rows
+ROWS = FolderData(Path("no such folder")).read_rows
 
 
 def encoded(value: bytes, *windows: int) -> bytes:

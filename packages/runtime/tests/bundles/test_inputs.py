@@ -61,7 +61,7 @@ def inputs_of(shapes: Sequence[tuple[Sequence[int], int, int]]) -> list[Input]:
 
 
 def read(inputs: Sequence[Input], folder: Path = NOWHERE) -> list[bytes]:
-    chunks = list(read_element_chunks(FolderData(folder).rows, inputs))
+    chunks = list(read_element_chunks(FolderData(folder).read_rows, inputs))
     assert all(chunk.selected_count > 0 for chunk in chunks)
     return [each for chunk in chunks for each in values_of(chunk)]
 
@@ -233,7 +233,7 @@ def test_residual_in_several_windows_becomes_data_per_window() -> None:
     assert len({residual.data.ref for residual in residuals}) == 2
     for residual, window in zip(residuals, beam_windows, strict=True):
         assert (residual.delay, residual.watermark) == (9, 5)
-        (chunk,) = read_element_chunks(FolderData(NOWHERE).rows, [Input(residual.data)])
+        (chunk,) = read_element_chunks(FolderData(NOWHERE).read_rows, [Input(residual.data)])
         assert coder.decode_nested(bytes(chunk.data)) == WindowedValue(b"x", 0.007, (window,))
     (single,) = make_residuals(
         [ResidualElement(encoded(b"x"))],

@@ -58,7 +58,7 @@ def test_bundle_with_several_shards_groups_all_shards(tmp_path: Path) -> None:
     inputs = [Input(out.data) for out in reply.done.outputs]
     groups = [
         value
-        for chunk in read_element_chunks(FolderData(tmp_path).rows, inputs)
+        for chunk in read_element_chunks(FolderData(tmp_path).read_rows, inputs)
         for value in values_of(chunk)
     ]
     assert sorted(groups) == [b"a=2", b"b=1", b"d=2"]
@@ -70,7 +70,7 @@ def test_bundle_with_several_shards_returns_unstarted_shards_at_split(tmp_path: 
     harness = grouping([BundleSplit(2, 3), BundleSplit(1, 2), None])
     running = start(tmp_path, harness, one, again, two, three)
     running.run()
-    assert running.progress().fraction == pytest.approx(1 / 5)  # type: ignore[union-attr]
+    assert running.get_progress().fraction == pytest.approx(1 / 5)  # type: ignore[union-attr]
     later, earlier, nothing = (running.split(0.5).done for _ in range(3))
     assert harness.asked == [(0.5, 5, 2, 3), (0.5, 3, 2), (0.5, 2)]
     assert [given.data for given in later.residuals] == [three]

@@ -36,7 +36,7 @@ class Running:
     bundle_id: str = "b"
     elapsed: int = 0
 
-    def progress(self) -> BundleProgressed:
+    def get_progress(self) -> BundleProgressed:
         return BundleProgressed(Attempt(1, 1), 0.5, self.elapsed, (count(self.output),), self.waits)
 
 

@@ -110,7 +110,7 @@ def test_failing_elements_are_quarantined_after_enough_attempts(tmp_path: Path) 
     reply = start(tmp_path, failing(b"5", b"40"), order).run()
     assert isinstance(reply, BundleReply)
     inputs = [Input(out.data) for out in reply.done.outputs]
-    chunks = read_element_chunks(FolderData(tmp_path).rows, inputs)
+    chunks = read_element_chunks(FolderData(tmp_path).read_rows, inputs)
     values = [value for chunk in chunks for value in values_of(chunk)]
     assert values == [value for value in VALUES if value not in (b"5", b"40")]
     assert len(list(tmp_path.iterdir())) == 1

@@ -42,7 +42,7 @@ class Sdk:
 
     transform: Transform
 
-    def stage(self, spec: Any, side_inputs: Any) -> FakeHarness:
+    def get_stage_harness(self, spec: Any, side_inputs: Any) -> FakeHarness:
         assert spec is SPEC
         return FakeHarness(self.transform, {"left": BufferKind.STORED})
 

@@ -113,7 +113,7 @@ class Attached:
 
     def attach(self) -> None:
         hello = WorkerHello("job-1", "host", 42)
-        self.client.attach(hello, self.commands.put, lambda: self.lost.put(True))
+        self.client.open_message_stream(hello, self.commands.put, lambda: self.lost.put(True))
 
 
 def test_channel_server_returns_responses(client: ChannelClient) -> None:
@@ -121,10 +121,10 @@ def test_channel_server_returns_responses(client: ChannelClient) -> None:
 
 
 def test_channel_transfers_artifacts_in_pieces(client: ChannelClient) -> None:
-    assert list(client.read("abc")) == [b"one", b"two"]
-    assert list(client.read("empty")) == []
+    assert list(client.read_artifact("abc")) == [b"one", b"two"]
+    assert list(client.read_artifact("empty")) == []
     with pytest.raises(KeyError, match="nothing"):
-        list(client.read("nothing"))
+        list(client.read_artifact("nothing"))
 
 
 def test_channel_returns_error_for_unknown_job_and_failing_call(
@@ -143,7 +143,7 @@ def test_channel_without_token_gets_no_response(server: ChannelServer, token: st
     with pytest.raises(HarnessError, match="token"):
         intruder.request_job_work()
     with pytest.raises(HarnessError, match="token"):
-        list(intruder.read("abc"))
+        list(intruder.read_artifact("abc"))
     attached = Attached(intruder)
     attached.attach()
     assert attached.lost.get(timeout=SECONDS)
@@ -234,7 +234,7 @@ def test_worker_with_wrong_token_gets_no_job(
     with pytest.raises(HarnessError, match=refused):
         other.request_job_work()
     with pytest.raises(HarnessError, match=refused):
-        list(other.read("abc"))
+        list(other.read_artifact("abc"))
     attached = Attached(other)
     attached.attach()
     assert attached.lost.get(timeout=SECONDS)
@@ -348,7 +348,9 @@ def test_worker_detects_loss_of_server(
 def test_worker_of_removed_job_is_refused(server: ChannelServer) -> None:
     stranger = ChannelClient(job_endpoint(server, "gone"), "gone")
     lost: queue.SimpleQueue[bool] = queue.SimpleQueue()
-    stranger.attach(WorkerHello("gone", "host", 1), lambda command: None, lambda: lost.put(True))
+    stranger.open_message_stream(
+        WorkerHello("gone", "host", 1), lambda command: None, lambda: lost.put(True)
+    )
     assert lost.get(timeout=SECONDS)
 
 
@@ -358,7 +360,7 @@ from beam_runner_runtime.channel.client import ChannelClient
 from beam_runner_runtime.channel.messages import (Endpoint, WorkerHello)
 
 client = ChannelClient(Endpoint(*sys.argv[1:]), "job-1")
-client.attach(WorkerHello("job-1", "host", 42), lambda command: None, lambda: None)
+client.open_message_stream(WorkerHello("job-1", "host", 42), lambda command: None, lambda: None)
 threading.Event().wait()
 """
 

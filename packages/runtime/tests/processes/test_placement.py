@@ -144,7 +144,7 @@ def test_fork_server_killed_during_start_is_restarted(
 def test_sections_are_refused_so_that_their_stages_run_separately() -> None:
     told: list[SectionEnd] = []
     order = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0), "name")
-    job = ProcessPlacement(cores=1).job("job", "name")
+    job = ProcessPlacement(cores=1).create_job_placement("job", "name")
     work: Any = "of the job"
     job.start_section(order, work, "A to B", told.append)
     (refusal,) = told

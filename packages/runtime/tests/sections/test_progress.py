@@ -44,7 +44,7 @@ class Running:
     attempt: Attempt
     number: int | None = 3
 
-    def progress(self) -> BundleProgressed | None:
+    def get_progress(self) -> BundleProgressed | None:
         if self.number is None:
             return None
         return BundleProgressed(self.attempt, 0.5, 700, count(self.number))
@@ -90,9 +90,9 @@ def test_section_progress_counts_bundle_that_ends_between_samples_once(
     progress: SectionProgress,
 ) -> None:
     class JobEnding(Running):
-        def progress(self) -> BundleProgressed | None:
+        def get_progress(self) -> BundleProgressed | None:
             progress.record_bundle_end(done(FIRST, 3))
-            return super().progress()
+            return super().get_progress()
 
     progress.record_bundle_end(done(FIRST, 10))
     assert counted(of(progress, JobEnding(FIRST))) == 13

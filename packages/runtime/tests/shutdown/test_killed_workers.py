@@ -57,7 +57,7 @@ def obey(command):
 
 gone = threading.Event()
 pid = os.getpid()
-client.attach(WorkerHello("job-1", socket.gethostname(), pid, read_process_identity(pid)), obey, gone.set)
+client.open_message_stream(WorkerHello("job-1", socket.gethostname(), pid, read_process_identity(pid)), obey, gone.set)
 gone.wait()
 """
 """A worker process that runs no bundle, and obeys only `EndJob`."""

@@ -67,7 +67,7 @@ def _run_server(settings: ServerSettings, name: str) -> int:
         parent_watch.watch_output_and_process(
             sys.stdout.fileno(), settings.parent_pid, signals.stop_orphaned_process
         )
-        server.placement.check()
+        server.placement.check_requirements()
     except (parent_watch.ParentAlreadyExited, Unavailable) as error:
         server.stop()
         return say.write_failure(str(error))
@@ -167,7 +167,7 @@ def _create_server(
     """
     platform = settings.platform
     with logs.suppress_import_warnings():
-        platform.begin()
+        platform.begin_startup()
     try:
         server = _create_bound_server(settings, say, stopping)
     except BaseException:

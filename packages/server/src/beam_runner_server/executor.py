@@ -109,7 +109,7 @@ class PlacedJobExecutor:
             None if settings.channel.is_private else make_identity(),
         )
         self._channel.start()
-        placement.attach(self._channel.endpoints)
+        placement.set_endpoints(self._channel.endpoints)
 
     def __call__(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
         """Starts a job, or resumes a job of an earlier server.
@@ -207,7 +207,7 @@ class PlacedJobExecutor:
             EmptyReadsReporter(
                 reporter, reads, lambda: running.get_metrics(), client_folder or os.getcwd()
             ),
-            self._placement.job(job.job_id, job.job_name),
+            self._placement.create_job_placement(job.job_id, job.job_name),
             JobSlots(self._slots, job.job_id, job.user),
             settings,
             lambda sha256: _read_file(Path(paths[sha256])),

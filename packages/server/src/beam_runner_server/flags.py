@@ -134,7 +134,7 @@ def parse_settings(arguments: Sequence[str], program: Program) -> ServerSettings
     if found.keep_failed_streams is None:
         found.keep_failed_streams = 0.0 if found.state_dir is None else DEFAULT_RETENTION_SECONDS
     try:
-        platform = program.platform(found)
+        platform = program.create_platform(found)
     except ValueError as error:
         parser.error(str(error))
     same = {field.name for field in attrs.fields(ServerSettings)} & vars(found).keys()

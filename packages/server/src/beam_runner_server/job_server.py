@@ -95,7 +95,7 @@ class RunnerServer:
         self._kept: RetainedStreams | None = None
         self._serving = self._draining = self._stopped = False
         self._executor: Future[PlacedJobExecutor] = Future()
-        self.placement: PlacementService = settings.platform.placement()
+        self.placement: PlacementService = settings.platform.create_placement()
         self._private: TemporaryFolder | None = None
         try:
             guard = self._guard = _make_access_guard(settings)

@@ -44,7 +44,7 @@ class PlacementService(Placement, Protocol):
         ms.
         """
 
-    def check(self) -> None:
+    def check_requirements(self) -> None:
         """Checks the requirements of `start`.
 
         Raises:

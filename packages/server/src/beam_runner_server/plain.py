@@ -32,7 +32,7 @@ class PlainProcesses:
     cores: int = attrs.field(factory=lambda: os.cpu_count() or 1)
     _fork_server: ForkedProcess | None = attrs.field(default=None, init=False, eq=False)
 
-    def begin(self) -> None:
+    def begin_startup(self) -> None:
         """Does nothing, because worker processes of this machine start later, together with the server."""
 
     def create_fork_server(self) -> None:
@@ -45,7 +45,7 @@ class PlainProcesses:
         if reaper.is_reaper_supported():
             self._fork_server = ForkedProcess(parent.serve_commands)
 
-    def placement(self) -> ProcessPlacement:
+    def create_placement(self) -> ProcessPlacement:
         from beam_runner_runtime.processes.placement import ProcessPlacement
 
         return ProcessPlacement(self.cores, self._fork_server)
@@ -60,16 +60,16 @@ class DeferredPlatform:
     (`beam_runner_server.ports.Platform`).
 
     Attributes:
-        placement: function that returns the placement, which starts worker processes.
+        create_placement: function that returns the placement, which starts worker processes.
     """
 
-    placement: Callable[[], PlacementService]
+    create_placement: Callable[[], PlacementService]
 
-    def begin(self) -> None:
-        """Does nothing: this platform starts its worker processes later, when `placement` is called."""
+    def begin_startup(self) -> None:
+        """Does nothing: this platform starts its worker processes later, when `create_placement` is called."""
 
     def create_fork_server(self) -> None:
-        """Does nothing: this platform starts its worker processes later, when `placement` is called."""
+        """Does nothing: this platform starts its worker processes later, when `create_placement` is called."""
 
     def kill(self) -> None:
         """Does nothing, because nothing has started."""
@@ -104,7 +104,7 @@ class PlainProgram:
             help="number of cores for jobs (default: all)",
         )
 
-    def platform(self, found: argparse.Namespace) -> Platform:
+    def create_platform(self, found: argparse.Namespace) -> Platform:
         """Returns a platform that uses one process for each core."""
         return PlainProcesses(found.cores)
 

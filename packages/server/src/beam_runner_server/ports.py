@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 class Platform(Protocol):
     """System on which jobs run, such as Spark, with the steps of its early start."""
 
-    def begin(self) -> None:
+    def begin_startup(self) -> None:
         """Starts slow parts of the system, such as Spark's Java process, while this process imports Beam."""
 
     def create_fork_server(self) -> None:
         """Forks the fork server. Workers are forked from it later, so that they don't import Beam
         again.
 
-        The server calls this method while it has only one thread, and before `placement`.
+        The server calls this method while it has only one thread, and before `create_placement`.
         """
 
-    def placement(self) -> PlacementService:
+    def create_placement(self) -> PlacementService:
         """Creates the placement, which runs worker processes on this system. Called once."""
 
     def kill(self) -> None:
-        """Kills the parts that `begin` started, if the server can't be created."""
+        """Kills the parts that `begin_startup` started, if the server can't be created."""
 
 
 class Program(Protocol):
@@ -60,7 +60,7 @@ class Program(Protocol):
     def add_flags(self, flag: Callable[..., Any]) -> None:
         """Adds the platform flags with `flag`, which is a parser's ``add_argument``."""
 
-    def platform(self, found: argparse.Namespace) -> Platform:
+    def create_platform(self, found: argparse.Namespace) -> Platform:
         """Returns the platform that the flags select.
 
         Raises:

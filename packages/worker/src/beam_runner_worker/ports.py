@@ -115,7 +115,7 @@ class UserState(Protocol):
 class ArtifactReader(Protocol):
     """Reader of staged files, which are addressed by content hash."""
 
-    def read(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         """Yields the file in chunks of at most 1 MiB.
 
         Raises:
@@ -126,7 +126,7 @@ class ArtifactReader(Protocol):
 class LogSink(Protocol):
     """Receiver of the logs of user code and SDKs; thread-safe, and never blocks for long."""
 
-    def log(self, records: Iterable[LogRecord]) -> None:
+    def log_records(self, records: Iterable[LogRecord]) -> None:
         """Receives log records in the order of their times."""
 
 
@@ -157,7 +157,7 @@ class StageHarness(Protocol):
                 new bundle unless the error says otherwise.
         """
 
-    def progress(self) -> BundleProgress | None:
+    def get_progress(self) -> BundleProgress | None:
         """Returns the progress of the running bundle, or a record that says that the SDK harness is
         starting; None if no bundle is running. Thread-safe.
         """
@@ -184,7 +184,7 @@ class StageHarness(Protocol):
                 error.
         """
 
-    def finalize(self, bundle_id: str) -> None:
+    def finalize_bundle(self, bundle_id: str) -> None:
         """Runs the finalization callbacks of a committed bundle. Thread-safe.
 
         Errors of a callback, and expired callbacks, are logged. The method does nothing for a
@@ -195,7 +195,7 @@ class StageHarness(Protocol):
 class Harness(Protocol):
     """Harness that runs stages, either embedded in this process or in an SDK over the Fn API."""
 
-    def stage(self, spec: HarnessStage, side_inputs: SideInputReader) -> StageHarness:
+    def get_stage_harness(self, spec: HarnessStage, side_inputs: SideInputReader) -> StageHarness:
         """Returns the harness of a stage. The harness is created on first use and cached, so later
         calls ignore ``side_inputs``.
         """

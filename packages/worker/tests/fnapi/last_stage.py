@@ -51,8 +51,8 @@ class LastStage:
         self.server: FnApiServer = server_for(self.host)
         *before, self.spec = self.host.specs
         for spec in before:
-            self.host.run_stage(spec, self.server.harness(spec.environment_id))
-        self.stage = self.server.harness(self.spec.environment_id).stage(
+            self.host.run_stage(spec, self.server.get_harness(spec.environment_id))
+        self.stage = self.server.get_harness(self.spec.environment_id).get_stage_harness(
             self.spec, self.host.side_inputs(self.spec)
         )
         self.inputs = self.host.inputs(self.spec)

@@ -43,7 +43,7 @@ def test_bundle_dropped_silently_by_sdk_fails(serve, monkeypatch: pytest.MonkeyP
     bundle = last.run([elements(b"0")])
     deadline = time.monotonic() + 60
     while bundle.running and time.monotonic() < deadline:
-        last.stage.progress()
+        last.stage.get_progress()
         time.sleep(0.1)
     with pytest.raises(BundleError, match=r"stopped processing the bundle.*Fail"):
         bundle.result()
@@ -59,7 +59,7 @@ def test_boot_program_sends_invalid_unicode_as_escaped_text() -> None:
     server = FnApiServer(job, Artifacts(), logs)
     try:
         with pytest.raises(BundleError, match=r"ValueError: half a pair: \\ud800.*Fail"):
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         server.close()
     assert "a line: \\udc80" in logs.messages

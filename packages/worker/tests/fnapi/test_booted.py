@@ -61,7 +61,7 @@ def test_user_code_imports_its_staged_packages(tmp_path: Path) -> None:
     logs = Logs()
     server = FnApiServer(create_job(there, environments=host.environment_ids), artifacts, logs)
     try:
-        host.run(server.harness)
+        host.run(server.get_harness)
     finally:
         server.close()
     assert (tmp_path / "out").read_text() == "it"
@@ -80,7 +80,7 @@ def test_staged_packages_that_cannot_be_installed_fail_bundle(tmp_path: Path) ->
     wanted = r"Can't prepare the environment: ERROR: No matching distribution found for there-is-no-such-package"
     try:
         with pytest.raises(BundleError, match=wanted) as failed:
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         server.close()
     assert "exited with code 78" in failed.value.trace

@@ -57,7 +57,9 @@ def test_residuals_use_coder_of_edge(serve, tmp_path):
     desk = Desk(tmp_path).hold("50:10")
     last = LastStage(in_named_windows(desk), serve)
     spec = attrs.evolve(without_prefixes(last.spec), stage_id="stripped")
-    last.stage = last.server.harness(spec.environment_id).stage(spec, last.host.side_inputs(spec))
+    last.stage = last.server.get_harness(spec.environment_id).get_stage_harness(
+        spec, last.host.side_inputs(spec)
+    )
     bundle = last.run(last.inputs)
     desk.wait_for("50:10")
     split = last.stage.split(0.0, 2)

@@ -75,7 +75,7 @@ def test_container_runs_pipeline_and_is_removed(commands: Path) -> None:
     logs = Logs()
     server = FnApiServer(create_job(docker(), environments=host.environment_ids), Artifacts(), logs)
     try:
-        host.run(server.harness)
+        host.run(server.get_harness)
         (container,) = containers(commands)
         assert is_alive(container)
     finally:
@@ -101,7 +101,7 @@ def test_docker_errors_are_reported(commands: Path) -> None:
         with pytest.raises(
             HarnessError, match=r"(?s)sdk:1.*exited with code 125.*no daemon is running"
         ):
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         server.close()
 

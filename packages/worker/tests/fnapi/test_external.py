@@ -48,7 +48,7 @@ def run_whole(pipeline: beam.Pipeline, environment: Environment) -> None:
     host = TinyHost(pipeline)
     server = server_for(host, environment)
     try:
-        host.run(server.harness)
+        host.run(server.get_harness)
     finally:
         server.close()
 
@@ -105,7 +105,7 @@ def test_external_worker_tears_down_each_instance_once(pool: str, request, tmp_p
     server = server_for(host, environment)
     try:
         for _ in range(3):
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         begin = time.monotonic()
         server.close()
@@ -129,8 +129,8 @@ def test_external_worker_killed_in_bundle_is_replaced(process_pool: Environment,
     )
     try:
         with pytest.raises(HarnessError, match=r"(?s)closed its .* stream.*last log lines"):
-            host.run(server.harness)
-        host.run(server.harness)
+            host.run(server.get_harness)
+        host.run(server.get_harness)
     finally:
         server.close()
     assert len({worker_id for _, worker_id in workers}) == 2
@@ -146,7 +146,7 @@ def test_missing_module_of_pool_is_reported_with_advice(thread_pool: Environment
     server = server_for(host, thread_pool)
     try:
         with pytest.raises(BundleError) as caught:
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         server.close()
     summary = caught.value.summary
@@ -174,7 +174,7 @@ def busy(process_pool: Environment, tmp_path: Path) -> Iterator[tuple]:
 
     def run() -> None:
         try:
-            host.run(server.harness)
+            host.run(server.get_harness)
         except HarnessError as error:
             errors.append(str(error))
 
@@ -210,7 +210,7 @@ def test_closed_external_worker_leaves_no_process_and_no_thread(thread_pool: Env
     before = set(threading.enumerate())
     host = one_stage(beam.Map(print))
     server = server_for(host, thread_pool)
-    host.run(server.harness)
+    host.run(server.get_harness)
     server.close()
     server.close()
 
@@ -240,7 +240,7 @@ def test_state_streams_of_unknown_workers_are_refused(thread_pool: Environment):
     """Streams are refused if they name an unknown worker, or neither a worker nor a running bundle."""
     server = FnApiServer(JobContext("job", "name", "{}", {"one": thread_pool}), Artifacts(), Logs())
     try:
-        server.harness("one").get_connected_sdk()
+        server.get_harness("one").get_connected_sdk()
         request = beam_fn_api_pb2.StateRequest(id="1", instruction_id="bundle#1")
         with grpc.insecure_channel(server.endpoint) as channel:
             stub = beam_fn_api_pb2_grpc.BeamFnStateStub(channel)
@@ -261,8 +261,8 @@ def test_external_environments_share_one_server_port(
     server = FnApiServer(job, Artifacts(), Logs())
     try:
         for environment_id in job.environments:
-            host.run_stage(spec, server.harness(environment_id))
-        assert server.harness("one") is server.harness("one")
+            host.run_stage(spec, server.get_harness(environment_id))
+        assert server.get_harness("one") is server.get_harness("one")
     finally:
         server.close()
 
@@ -279,7 +279,7 @@ def test_closed_loopback_worker_is_not_awaited_while_its_thread_is_busy(
     begun, go_on = tmp_path / "begun", tmp_path / "go on"
     host = one_stage(beam.Map(wait_for_file, begun, go_on))
     server = server_for(host, thread_pool)
-    thread, errors = run_expecting_error(lambda: host.run(server.harness))
+    thread, errors = run_expecting_error(lambda: host.run(server.get_harness))
     wait_until(begun.exists)
     before = time.monotonic()
     try:

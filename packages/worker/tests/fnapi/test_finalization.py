@@ -54,14 +54,14 @@ def test_callbacks_run_after_their_bundle_is_finalized(serve, tmp_path: Path, ca
     assert not bundle("3", b"unregistered")
     assert bundle("4", b"d")
     assert desk.notes() == []
-    last.stage.finalize("2")
+    last.stage.finalize_bundle("2")
     assert desk.notes() == ["failing", "c"]
-    last.stage.finalize("1")
+    last.stage.finalize_bundle("1")
     assert desk.notes() == ["failing", "c", "a", "b"]
     for again in ("1", "2", "3", "unknown"):
-        last.stage.finalize(again)
+        last.stage.finalize_bundle(again)
     assert desk.notes() == ["failing", "c", "a", "b"]
-    last.stage.finalize("4")
+    last.stage.finalize_bundle("4")
     assert desk.notes()[-1] == "d"
     assert "not acknowledged" in caplog.text
 

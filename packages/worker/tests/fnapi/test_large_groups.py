@@ -50,10 +50,10 @@ def reading_stage(host: TinyHost, serve: Any) -> tuple[HarnessStage, Any]:
     """Returns the stage that reads groups, after the previous stages have run."""
     server = serve(host)
     for spec in host.specs:
-        harness = server.harness(spec.environment_id)
+        harness = server.get_harness(spec.environment_id)
         if spec.input.kind is InputKind.GROUPS:
             spec = with_capabilities(spec, CAPABILITY)
-            return spec, harness.stage(spec, host.side_inputs(spec))
+            return spec, harness.get_stage_harness(spec, host.side_inputs(spec))
         host.run_stage(spec, harness)
     raise AssertionError("no stage reads groups")
 

@@ -59,7 +59,7 @@ def test_unreachable_worker_pool_is_reported_by_name():
     server = server_for(host, external(endpoint))
     try:
         with pytest.raises(PoolUnreachable, match=f"{endpoint}.*LOOPBACK.*UNAVAILABLE"):
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         server.close()
     assert "UNAVAILABLE" in (stop_external_worker(endpoint, "x") or "")
@@ -105,7 +105,7 @@ def test_refusal_of_worker_pool_is_quoted(fake_pool: tuple[FakePool, Environment
     server = server_for(host, environment)
     try:
         with pytest.raises(HarnessError, match=r"did not start a worker: no room\n"):
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         server.close()
 
@@ -124,7 +124,7 @@ def test_worker_on_another_machine_is_awaited_while_pool_responds(
         with pytest.raises(
             BundleError, match=r"within 3 seconds, although a worker of the pool at"
         ) as caught:
-            host.run(server.harness)
+            host.run(server.get_harness)
         assert re.search(
             r"environment '.*logged nothing; the worker pool at .* the pool's log",
             caught.value.trace,
@@ -151,7 +151,7 @@ def test_lost_worker_pool_is_reported_while_worker_is_awaited(monkeypatch: pytes
     began = time.monotonic()
     try:
         with pytest.raises(HarnessError, match=r"doesn't respond.*LOOPBACK.*UNAVAILABLE"):
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         server.close()
         going.join()
@@ -199,7 +199,7 @@ def test_starting_pool_worker_with_cpu_use_is_awaited(slow_pool: SlowPool):
     environment = slow_pool(f"{sys.executable} -c '{burn}'")
     server = server_for(host, environment, limits=HarnessLimits(connect=2.0))
     try:
-        host.run(server.harness)
+        host.run(server.get_harness)
     finally:
         server.close()
 
@@ -219,7 +219,7 @@ def test_starting_pool_worker_without_cpu_use_is_abandoned(first: str, slow_pool
             HarnessError,
             match=r"its worker of the pool at .* neither ran nor waited .*the worker pool at .* the pool's log",
         ):
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         server.close()
 
@@ -227,7 +227,7 @@ def test_starting_pool_worker_without_cpu_use_is_abandoned(first: str, slow_pool
 def test_closed_pool_ends_wait_for_its_worker(fake_pool: tuple[FakePool, Environment]):
     host = one_stage(beam.Map(print))
     server = server_for(host, fake_pool[1])
-    thread, errors = run_expecting_error(lambda: host.run(server.harness))
+    thread, errors = run_expecting_error(lambda: host.run(server.get_harness))
     wait_until(lambda: bool(fake_pool[0].started))
     server.close()
     thread.join(SOON_SECONDS)

@@ -62,7 +62,7 @@ def test_harness_process_runs_pipeline_and_tears_down(boot: Path, tmp_path: Path
     host = TinyHost(p)
     server = server_for(host, process(boot))
     try:
-        host.run(server.harness)
+        host.run(server.get_harness)
     finally:
         server.close()
     (pid,) = read_torn_down_processes(life)
@@ -101,7 +101,7 @@ def test_options_and_staged_files_reach_harness(boot: Path, tmp_path: Path):
     job = create_job(environment, '{"beam:option:my_option:v1": "seen"}', host.environment_ids)
     server = FnApiServer(job, Artifacts({"abc": content}), Logs())
     try:
-        host.run(server.harness)
+        host.run(server.get_harness)
     finally:
         server.close()
     assert out.read_text() == f"{len(content)} b'hello' seen"
@@ -123,7 +123,7 @@ def test_harness_process_log_and_output_reach_log_sink(boot: Path):
     logs = Logs()
     server = server_for(host, process(boot), logs=logs)
     try:
-        host.run(server.harness)
+        host.run(server.get_harness)
     finally:
         server.close()
     steps = {each.message: each.transform_id for each in logs.records}
@@ -142,7 +142,7 @@ def test_harness_process_exit_before_connection_is_reported_with_its_output(tmp_
     server = server_for(host, process(command))
     try:
         with pytest.raises(HarnessError, match=r"(?s)exited with code 3.*no python here"):
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         server.close()
 
@@ -155,7 +155,7 @@ def test_starting_harness_process_without_cpu_use_is_abandoned_by_name(tmp_path:
     told = rf"(?s)its process '{command}' has not connected.* neither ran nor waited .*limit: 1 s.*waiting"
     try:
         with pytest.raises(HarnessError, match=told):
-            host.run(server.harness)
+            host.run(server.get_harness)
         assert not is_alive(int(pid.read_text()))
     finally:
         server.close()
@@ -176,7 +176,7 @@ def test_starting_harness_process_with_cpu_use_is_awaited_beyond_limit(
     logs = Logs()
     server = server_for(host, process(command), logs=logs, limits=HarnessLimits(connect=2.0))
     try:
-        host.run(server.harness)
+        host.run(server.get_harness)
     finally:
         server.close()
     assert starts.read_text() == "\n", "it was started once"
@@ -192,7 +192,7 @@ def test_harness_process_that_never_connects_is_not_retried(tmp_path: Path):
     server = server_for(host, process(command), limits=HarnessLimits(connect=0.5, start=2.0))
     try:
         with pytest.raises(BundleError, match=rf"within 2 seconds.*its process '{command}' was"):
-            host.run(server.harness)
+            host.run(server.get_harness)
         assert not is_alive(int(pid.read_text()))
     finally:
         server.close()
@@ -206,16 +206,16 @@ def test_stage_reports_starting_harness(boot: Path, tmp_path: Path):
     host = TinyHost(one_element())
     server = server_for(host, process(command))
     spec = host.specs[0]
-    stage = server.harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    stage = server.get_harness(spec.environment_id).get_stage_harness(spec, host.side_inputs(spec))
     running = threading.Thread(
-        target=host.run_stage, args=(spec, server.harness(spec.environment_id))
+        target=host.run_stage, args=(spec, server.get_harness(spec.environment_id))
     )
     try:
         running.start()
-        assert stage.progress() == BundleProgress((), 0.0, starts=True)
+        assert stage.get_progress() == BundleProgress((), 0.0, starts=True)
         go.touch()
         running.join(60)
-        assert stage.progress() is None
+        assert stage.get_progress() is None
     finally:
         go.touch()
         running.join(60)
@@ -233,7 +233,7 @@ def test_missing_command_of_harness_process_is_reported(tmp_path: Path):
     server = server_for(host, process(tmp_path / "nothing"))
     try:
         with pytest.raises(HarnessError, match="isn't an executable file"):
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         server.close()
 
@@ -258,7 +258,7 @@ def test_unsupported_environments_are_reported_by_name(environment: Environment,
     server = server_for(host, environment)
     try:
         with pytest.raises(UnsupportedEnvironment, match=words):
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         server.close()
 
@@ -306,7 +306,7 @@ def test_exit_code_of_process_that_dies_in_bundle_is_reported(boot: Path):
     server = server_for(host, process(boot))
     try:
         with pytest.raises(HarnessError, match=r"closed its \w+ stream: .*was killed by SIGKILL"):
-            host.run(server.harness)
+            host.run(server.get_harness)
     finally:
         server.close()
 
@@ -318,12 +318,12 @@ def test_harness_reports_stacks_of_its_threads(boot: Path, tmp_path: Path):
     host = TinyHost(p)
     environment = process(boot)
     server = server_for(host, environment)
-    running = threading.Thread(target=host.run, args=(server.harness,))
+    running = threading.Thread(target=host.run, args=(server.get_harness,))
     try:
         running.start()
         statuses = ()
         for _ in range(1_000):
-            statuses = server.status(5.0)
+            statuses = server.request_sdk_status(5.0)
             if any("_wait_for" in one.text for one in statuses):
                 break
             time.sleep(0.1)
@@ -335,7 +335,7 @@ def test_harness_reports_stacks_of_its_threads(boot: Path, tmp_path: Path):
         go.touch()
         running.join(60)
         server.close()
-    assert server.status(0.1) == ()
+    assert server.request_sdk_status(0.1) == ()
 
 
 def _wait_for(element: int, path: str) -> int:

@@ -68,17 +68,17 @@ def test_metrics_and_elements_of_running_bundle_are_returned(serve, tmp_path):
     p | beam.Impulse() | "Count" >> beam.ParDo(CountsElements(desk))
     last = LastStage(p, serve)
     # No progress is reported, unless the harness is still starting.
-    assert last.stage.progress() in (None, BundleProgress((), 0.0, starts=True))
+    assert last.stage.get_progress() in (None, BundleProgress((), 0.0, starts=True))
     bundle = last.run([elements(b"0", b"1", b"2", b"3")])
     desk.wait_for(2)
-    progress = last.stage.progress()
+    progress = last.stage.get_progress()
     assert progress.processed == 2.0
     (begun,) = (each for each in progress.metrics if dict(each.labels).get("NAME") == "begun")
     assert begun.payload == b"\x03"
     desk.release_place()
     (begun,) = (each for each in bundle.result().metrics if ("NAME", "begun") in each.labels)
     assert begun.payload == b"\x04"
-    assert last.stage.progress() is None
+    assert last.stage.get_progress() is None
 
 
 def test_bundle_progress_before_first_element_is_zero(serve, tmp_path):
@@ -86,7 +86,7 @@ def test_bundle_progress_before_first_element_is_zero(serve, tmp_path):
     last = create_visiting_stage([0, 1], desk, serve)
     bundle = last.run(last.inputs)
     desk.wait_for(0)
-    assert last.stage.progress().processed == 0.0
+    assert last.stage.get_progress().processed == 0.0
     desk.release_place()
     bundle.result()
 
@@ -96,9 +96,9 @@ def test_bundle_progress_counts_fraction_of_current_element(serve, tmp_path):
     last = create_counting_stage([5, 40], CountNumbers(desk), serve)
     bundle = last.run(last.inputs)
     desk.wait_for("40:10")
-    assert 1.2 <= last.stage.progress().processed <= 1.3
+    assert 1.2 <= last.stage.get_progress().processed <= 1.3
     # Residuals no longer belong to the bundle.
     assert last.stage.split(0.5, 2) is not None
-    assert 1.35 <= last.stage.progress().processed <= 1.5
+    assert 1.35 <= last.stage.get_progress().processed <= 1.5
     desk.release_place()
     bundle.result()

@@ -150,7 +150,7 @@ def test_lost_harness_ends_bundle_and_split(
                 call.result(30)
         assert time.monotonic() - start < 30
         assert last.stage.split(0.0, 1) is None
-        assert last.stage.progress() is None
+        assert last.stage.get_progress() is None
     finally:
         servers[0].close()
 

@@ -144,9 +144,9 @@ def test_deferred_element_returns_with_delay_and_watermark(serve):
     deferred | beam.Reshuffle() | beam.Map(lambda x: None)
     host = TinyHost(p)
     server = serve(host)
-    host.run_stage(host.specs[0], server.harness(host.specs[0].environment_id))
+    host.run_stage(host.specs[0], server.get_harness(host.specs[0].environment_id))
     spec = host.specs[1]
-    stage = server.harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    stage = server.get_harness(spec.environment_id).get_stage_harness(spec, host.side_inputs(spec))
     inputs = host.inputs(spec)
     for number in range(5):
         result = stage.process_bundle("b", inputs, host.outputs(spec))

@@ -57,7 +57,9 @@ class Measures(beam.DoFn):
 
 def test_user_metrics_of_all_kinds_are_returned(serve):
     host, spec = one_stage(_then(beam.ParDo(Measures()), "Measure"))
-    stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    stage = (
+        serve(host).get_harness(spec.environment_id).get_stage_harness(spec, host.side_inputs(spec))
+    )
     for lengths in ([1, 2, 9], [300 % 128, 3]):
         result = stage.process_bundle("b", [elements(*(b"x" * n for n in lengths))], {})
         assert isinstance(result, BundleResult)
@@ -113,7 +115,9 @@ def test_user_exception_names_transform_and_leaves_harness_usable(serve):
     p = new_pipeline()
     p | beam.Impulse() | "Outer" >> _Composite() | beam.Map(lambda x: None)
     host, spec = one_stage(p)
-    stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    stage = (
+        serve(host).get_harness(spec.environment_id).get_stage_harness(spec, host.side_inputs(spec))
+    )
     for _ in range(2):
         with pytest.raises(BundleError) as caught:
             stage.process_bundle("b", [elements(b"a", b"x")], {})
@@ -130,7 +134,9 @@ class _Composite(beam.PTransform):
 
 def test_failure_ends_bundle_with_endless_input(serve):
     host, spec = one_stage(_then(beam.Map(fail_on_x), "Fail"))
-    stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    stage = (
+        serve(host).get_harness(spec.environment_id).get_stage_harness(spec, host.side_inputs(spec))
+    )
 
     def endless() -> Iterator[InputChunk]:
         yield elements(b"x")
@@ -145,7 +151,9 @@ def test_failure_ends_bundle_with_endless_input(serve):
 def test_bundle_with_failing_input_leaves_harness_usable(serve):
     host = TinyHost(_then_keep())
     spec = host.specs[0]
-    stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    stage = (
+        serve(host).get_harness(spec.environment_id).get_stage_harness(spec, host.side_inputs(spec))
+    )
 
     def broken() -> Iterator[InputChunk]:
         yield elements(*[b"y" * 100] * 20_000)
@@ -180,7 +188,9 @@ class _AnyChunks(Chunks):
 def test_bundle_with_failing_output_leaves_harness_usable(serve):
     host = TinyHost(_then_keep())
     spec = host.specs[0]
-    stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    stage = (
+        serve(host).get_harness(spec.environment_id).get_stage_harness(spec, host.side_inputs(spec))
+    )
 
     class Full:
         def write(self, chunk) -> None:
@@ -203,7 +213,9 @@ def test_bundle_with_large_input_and_output_completes(serve):
     out | beam.Reshuffle() | beam.Map(lambda x: None)
     host = TinyHost(p)
     spec = host.specs[0]
-    stage = serve(host).harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    stage = (
+        serve(host).get_harness(spec.environment_id).get_stage_harness(spec, host.side_inputs(spec))
+    )
 
     class Slow(_AnyChunks):
         def write(self, chunk) -> None:
@@ -224,8 +236,10 @@ def test_harness_runs_concurrent_bundles(serve, tmp_path: Path):
     p | beam.Impulse() | "Wait" >> beam.ParDo(Waits(go_on))
     p | "Other" >> beam.Impulse() | "Count" >> beam.ParDo(Measures())
     host = TinyHost(p)
-    harness = serve(host).harness(host.specs[0].environment_id)
-    waiting, other = (harness.stage(spec, host.side_inputs(spec)) for spec in host.specs)
+    harness = serve(host).get_harness(host.specs[0].environment_id)
+    waiting, other = (
+        harness.get_stage_harness(spec, host.side_inputs(spec)) for spec in host.specs
+    )
     if "Wait" not in host.specs[0].name:
         waiting, other = other, waiting
     thread = threading.Thread(target=waiting.process_bundle, args=("b", [elements(b"x")], {}))
@@ -308,22 +322,22 @@ def test_side_input_error_of_runner_fails_bundle_unchanged(serve, user):
         def read_iterable(self, transform_id: str, tag: str, window: bytes) -> bytes:
             raise OSError("the file is gone")
 
-    stage = serve(host).harness(spec.environment_id).stage(spec, Gone())
+    stage = serve(host).get_harness(spec.environment_id).get_stage_harness(spec, Gone())
     with pytest.raises(OSError, match="the file is gone"):
         stage.process_bundle("b", host.inputs(spec), host.outputs(spec))
 
 
 def test_bundle_on_closed_harness_raises_clear_error(serve):
     host, spec = one_stage(_then(beam.ParDo(Measures()), "Measure"))
-    harness = serve(host).harness(spec.environment_id)
-    stage = harness.stage(spec, host.side_inputs(spec))
+    harness = serve(host).get_harness(spec.environment_id)
+    stage = harness.get_stage_harness(spec, host.side_inputs(spec))
     stage.process_bundle("b", [elements(b"x")], {})
     harness.close()
     harness.close()
     with pytest.raises(HarnessError, match="closed"):
         stage.process_bundle("b", [elements(b"x")], {})
     with pytest.raises(HarnessError, match="closed"):
-        harness.stage(spec, host.side_inputs(spec))
+        harness.get_stage_harness(spec, host.side_inputs(spec))
 
 
 def test_impulse_header_has_minimum_timestamp():

@@ -262,8 +262,8 @@ def test_state_error_is_runner_error_and_leaves_harness_usable(serve, tmp_path):
     host = StatefulHost(p)
     server = serve(host)
     first, spec = host.specs
-    host.run_stage(first, server.harness(first.environment_id))
-    stage = server.harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    host.run_stage(first, server.get_harness(first.environment_id))
+    stage = server.get_harness(spec.environment_id).get_stage_harness(spec, host.side_inputs(spec))
     for _ in range(2):
         with pytest.raises(OSError, match="no space left"):
             stage.process_bundle("b", host.inputs(spec), {}, Full("append"))

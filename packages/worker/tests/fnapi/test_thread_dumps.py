@@ -36,12 +36,12 @@ def test_thread_dump_includes_threads_of_in_process_pool(thread_pool: Environmen
     host, logs = TinyHost(p), Logs()
     job = create_job(thread_pool, environments=host.environment_ids)
     server = FnApiServer(job, Artifacts(), logs)
-    thread = threading.Thread(target=host.run, args=(server.harness,))
+    thread = threading.Thread(target=host.run, args=(server.get_harness,))
     thread.start()
     try:
         wait_until(begun.exists)
         for _ in range(2):
-            (status,) = server.status(20.0)
+            (status,) = server.request_sdk_status(20.0)
             assert "in block\n" in status.text
             assert status.text.startswith("==")
             assert status.environment in host.environment_ids
@@ -51,7 +51,7 @@ def test_thread_dump_includes_threads_of_in_process_pool(thread_pool: Environmen
         thread.join(20)
         server.close()
     assert "Traceback" not in logs.messages
-    assert server.status(0.1) == ()
+    assert server.request_sdk_status(0.1) == ()
 
 
 @pytest.mark.parametrize(

@@ -49,11 +49,11 @@ def test_worker_pool_threads_report_whether_interpreter_is_idle(
     host = TinyHost(p)
     job = create_job(thread_pool, environments=host.environment_ids)
     server = FnApiServer(job, Artifacts(), Logs())
-    thread = threading.Thread(target=host.run, args=(server.harness,))
+    thread = threading.Thread(target=host.run, args=(server.get_harness,))
     thread.start()
     try:
         wait_until(begun.exists)
-        sdk = server.harness(host.environment_ids[0]).get_connected_sdk()
+        sdk = server.get_harness(host.environment_ids[0]).get_connected_sdk()
         sdk.has_idle_interpreter()
         told = []
         while waits not in told and len(told) < 20:
@@ -125,7 +125,7 @@ def test_worker_pool_threads_are_not_awaited_after_teardown(kind: type[PoolOfGo]
     job = JobContext("job", "name", "{}", {"go": environment})
     server = FnApiServer(job, Artifacts(), Logs(), limits=HarnessLimits(teardown=300.0))
     try:
-        connection = server.harness("go").get_connected_sdk().connection
+        connection = server.get_harness("go").get_connected_sdk().connection
         wait_until(lambda: not connection.wait_until_data_ended(0.5))  # once the stream has started
     finally:
         before = time.monotonic()

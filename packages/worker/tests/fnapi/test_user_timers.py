@@ -213,10 +213,10 @@ def test_bundle_with_flush_barriers_is_one_bundle_for_runner(serve, tmp_path):
     assert metric_urns.DATA_CHANNEL_READ_INDEX not in {info.urn for info in result.metrics}
     assert result.requires_finalization
     spec = next(each for each in host.specs if "Ring" in each.name)
-    stage = server.harness(spec.environment_id).stage(spec, host.side_inputs(spec))
+    stage = server.get_harness(spec.environment_id).get_stage_harness(spec, host.side_inputs(spec))
     assert not [note for note in desk.notes() if "finalized" in note]
-    stage.finalize("bundle")
-    stage.finalize("bundle")
+    stage.finalize_bundle("bundle")
+    stage.finalize_bundle("bundle")
     assert sorted(note for note in desk.notes() if "finalized" in note) == [
         "a finalized",
         "b finalized",
@@ -244,8 +244,10 @@ def ready(host: StatefulHost, serve: Any) -> tuple[Any, Any]:
     server = serve(host)
     for spec in host.specs:
         if "Ring" in spec.name:
-            return server.harness(spec.environment_id).stage(spec, host.side_inputs(spec)), spec
-        host.run_stage(spec, server.harness(spec.environment_id))
+            return server.get_harness(spec.environment_id).get_stage_harness(
+                spec, host.side_inputs(spec)
+            ), spec
+        host.run_stage(spec, server.get_harness(spec.environment_id))
     raise AssertionError("no stateful stage")
 
 
@@ -266,7 +268,7 @@ def test_bundle_with_flush_barriers_sums_progress_and_is_not_split(serve, tmp_pa
     inputs = state.fire_all_timers(host.inputs(spec))
     bundle = ThreadedCall(stage.process_bundle, "b", inputs, host.outputs(spec), state)
     desk.wait_for("a event at 20")
-    progress = stage.progress()
+    progress = stage.get_progress()
     assert progress.processed == 2
     assert counted(progress.metrics, "bundles") == 3
     assert stage.split(0.0, 2) is None
@@ -323,8 +325,8 @@ def test_stage_with_timers_needs_state_and_stage_with_flush_barriers_does_not(se
         stage.process_bundle("b", host.inputs(spec), host.outputs(spec))
     before = next(each for each in host.specs if "Ring" not in each.name)
     kept = {edge.transform_id: Chunks() for edge in before.outputs}
-    harness = serve(host).harness(before.environment_id)
-    stage = harness.stage(before, host.side_inputs(before))
+    harness = serve(host).get_harness(before.environment_id)
+    stage = harness.get_stage_harness(before, host.side_inputs(before))
     given = host.inputs(before)
     stage.process_bundle("b", [*given, FlushBarrier()], kept)
     once = _counts(kept)

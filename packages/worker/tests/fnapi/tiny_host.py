@@ -59,7 +59,7 @@ class Logs:
     def __init__(self) -> None:
         self.records: list[LogRecord] = []
 
-    def log(self, records: Iterable[LogRecord]) -> None:
+    def log_records(self, records: Iterable[LogRecord]) -> None:
         self.records.extend(records)
 
     @property
@@ -73,7 +73,7 @@ class Artifacts:
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
         self.files = dict(files or {})
 
-    def read(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         data = self.files[sha256]
         for begin in range(0, len(data), 1 << 20):
             yield data[begin : begin + (1 << 20)]
@@ -309,7 +309,7 @@ class TinyHost:
 
     def run_stage(self, spec: HarnessStage, harness: Harness) -> None:
         """Runs one bundle with all the input of a stage, and further bundles while elements are deferred."""
-        stage = harness.stage(spec, self.side_inputs(spec))
+        stage = harness.get_stage_harness(spec, self.side_inputs(spec))
         inputs = self.inputs(spec)
         for number in itertools.count():
             result = stage.process_bundle(

@@ -123,7 +123,7 @@ class StatefulHost(TinyHost):
         if not is_stateful(spec):
             super().run_stage(spec, harness)
             return
-        stage = harness.stage(spec, self.side_inputs(spec))
+        stage = harness.get_stage_harness(spec, self.side_inputs(spec))
         inputs = self.inputs(spec)
         for bundle in map(_get_single_stage, _elements(inputs)) if self.one_by_one else [inputs]:
             self.stateful = stage.process_bundle(

@@ -96,8 +96,8 @@ class SparkPlacement:
     def is_alive(self) -> bool:
         return self._spark.is_alive
 
-    def check(self) -> None:
-        self._spark.check()
+    def check_requirements(self) -> None:
+        self._spark.check_requirements()
 
     def start(self) -> None:
         self._spark.start()
@@ -120,7 +120,7 @@ class SparkPlacement:
             return frozenset()
         return check_executors(self._spark.context, self._pools, needs)
 
-    def attach(self, endpoints: EndpointFactory) -> None:
+    def set_endpoints(self, endpoints: EndpointFactory) -> None:
         assert self._pools is not None
         self._endpoints = endpoints
         self._stand_bys = StandByKeeper(self._pools, endpoints, wanted=self._needs_standby)
@@ -130,7 +130,7 @@ class SparkPlacement:
         assert self._stand_bys is not None
         return self._stand_bys.get_standby_order(number)
 
-    def job(self, job_id: str, name: str) -> SparkJobs:
+    def create_job_placement(self, job_id: str, name: str) -> SparkJobs:
         assert self._pools is not None
         assert self._stand_bys is not None
         assert self._endpoints is not None

@@ -149,7 +149,7 @@ class RunningSpark:
         except Exception:  # any error that the bridge raises if the Java process is gone
             return False
 
-    def check(self) -> None:
+    def check_requirements(self) -> None:
         """Checks the requirements of `start`, which calls this method if the caller hasn't.
 
         Raises:
@@ -163,7 +163,7 @@ class RunningSpark:
             check_java()
         self._checked = True
 
-    def begin(self) -> None:
+    def begin_startup(self) -> None:
         """Starts the Java process that `start` will wait for, if `start` would start one; starts no
         thread.
 
@@ -172,7 +172,7 @@ class RunningSpark:
         if not will_start_local_spark(self._settings):
             return
         with contextlib.suppress(SparkUnavailable):
-            self.check()
+            self.check_requirements()
             if self._settings.master is not None:
                 check_master(self._settings.master)
             self._ensure_java()
@@ -199,7 +199,7 @@ class RunningSpark:
                 log.warning(_LACKING, missing)
             self._context, self._session = there.sparkContext, there
             return
-        self.check()
+        self.check_requirements()
         _silence_query_errors()
         if self._settings.master is not None:
             check_master(self._settings.master)

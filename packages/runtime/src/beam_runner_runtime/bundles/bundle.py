@@ -149,9 +149,9 @@ class LocalBundle:
             is_loopback=self._work.is_loopback,
         )
 
-    def progress(self) -> BundleProgressed | None:
+    def get_progress(self) -> BundleProgressed | None:
         """Returns the progress of the bundle; None while the harness doesn't run the bundle."""
-        now = self._harness.progress()
+        now = self._harness.get_progress()
         if now is None:
             return None
         joint = self._joint
@@ -205,7 +205,7 @@ class LocalBundle:
         self._splits += 1
         name = f"{self._name}/split-{self._splits}"
         windows = self._work.windows
-        uncut = find_unchanged_primaries(split, self._inputs, self._data.rows, windows)
+        uncut = find_unchanged_primaries(split, self._inputs, self._data.read_rows, windows)
         # A split doesn't change the indexes of elements, which count from the start of the bundle.
         kept, given = split_inputs(
             self._inputs, split, name, windows, truncated=self._truncated, uncut=uncut
@@ -318,7 +318,7 @@ class LocalBundle:
     def _read_input_chunks(self) -> Iterator[InputChunk]:
         source = self._work.input_buffer
         if source is None or source.kind is not BufferKind.GROUPED:
-            yield from read_element_chunks(self._data.rows, self._inputs)
+            yield from read_element_chunks(self._data.read_rows, self._inputs)
             return
         assert source.strategy is not None
         weight, budget = self._estimate_input_size(), self._work.budget
@@ -363,7 +363,7 @@ class LocalBundle:
 
     def _read_batches(self, inputs: Iterable[Input]) -> Iterator[pa.RecordBatch]:
         for one in inputs:
-            for _, data in self._data.rows(one.data.ref):
+            for _, data in self._data.read_rows(one.data.ref):
                 batch = decode_batch(data)
                 if self._work.checks_watermarks:
                     check_row_timestamps(batch, one.data, self._work.stage.spec.title)

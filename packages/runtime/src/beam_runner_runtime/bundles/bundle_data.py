@@ -55,7 +55,7 @@ class BundleData(Protocol):
     """Reader of the input, writers of the outputs, and folder for temporary files of one bundle."""
 
     @property
-    def rows(self) -> RowSource:
+    def read_rows(self) -> RowSource:
         """Reader of the bundle's inputs."""
 
     @property
@@ -91,7 +91,7 @@ class FolderData:
     folder: Path
     in_extents: bool = False
 
-    def rows(self, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
+    def read_rows(self, ref: RowsRef) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
         """Yields the rows of a reference, see `RowSource`.
 
         Raises:

@@ -100,7 +100,7 @@ class WorkerProcess:
         hello = WorkerHello(
             job_id, socket.gethostname(), os.getpid(), read_process_identity(os.getpid())
         )
-        self.channel.attach(hello, self._handle_command, self._handle_lost_server)
+        self.channel.open_message_stream(hello, self._handle_command, self._handle_lost_server)
         self.work = self.channel.request_job_work()
         if self.work.client_folder:
             enter_client_folder(self.work.client_folder)
@@ -132,7 +132,7 @@ class WorkerProcess:
                 ),
             )
         )
-        self.progress: Callable[[LocalBundle], BundleProgressed | None] = LocalBundle.progress
+        self.progress: Callable[[LocalBundle], BundleProgressed | None] = LocalBundle.get_progress
         self._teller = ProgressReporter(
             lambda: self._running,
             lambda running: self.progress(running),
@@ -282,7 +282,7 @@ class WorkerProcess:
         if kept is not None:
             harness, bundle_id = kept
             try:
-                harness.finalize(bundle_id)
+                harness.finalize_bundle(bundle_id)
             except Exception:
                 # The bundle is already committed, so a failed callback must not fail the bundle.
                 _LOGGER.exception("the callbacks of bundle %s failed", attempt.bundle)

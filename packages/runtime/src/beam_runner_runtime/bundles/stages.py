@@ -89,7 +89,7 @@ class JobStages:
                 stage = self._stages[stage_id] = self._build_stage(stage_id)
             return stage
 
-    def log(self, records: Iterable[LogRecord]) -> None:
+    def log_records(self, records: Iterable[LogRecord]) -> None:
         """Sends log records to the server (``beam_runner_worker.ports.LogSink``)."""
         self._channel.send(LogBatch(tuple(records)))
 
@@ -108,7 +108,7 @@ class JobStages:
         side_inputs = BundleSideInputs(plan.side_inputs, self._folder)
         with redirect_temporary_files(self._scratch):
             environment = self._create_harness(plan)
-            harness = environment.stage(plan.spec, side_inputs)
+            harness = environment.get_stage_harness(plan.spec, side_inputs)
             work = StageContext.create_for_stage(self._work, stage_id, self._clock)
             merger = None if work.input_buffer is None else self._create_merger(work.input_buffer)
         truncation = None
@@ -124,7 +124,9 @@ class JobStages:
         if plan is None:
             return None
         assert buffer.strategy is not None
-        harness = self._create_harness(plan).stage(plan.spec, BundleSideInputs((), self._folder))
+        harness = self._create_harness(plan).get_stage_harness(
+            plan.spec, BundleSideInputs((), self._folder)
+        )
         return SdkMerger(harness, plan.spec.outputs[0].transform_id, buffer.strategy.window_coder)
 
     def _create_harness(self, plan: StagePlan | MergingPlan) -> Harness:
@@ -143,7 +145,7 @@ class JobStages:
                     captures_prints=True,
                 )
             else:
-                self._harnesses[key] = self._get_fnapi_server().harness(key)
+                self._harnesses[key] = self._get_fnapi_server().get_harness(key)
         return self._harnesses[key]
 
     def _get_fnapi_server(self) -> FnApiServer:

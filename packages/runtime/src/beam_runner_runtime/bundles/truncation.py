@@ -54,9 +54,9 @@ class InputTruncator:
     def _truncate_input(self, one: Input, name: str) -> Iterable[Input]:
         spec = self._plan.spec
         assert spec is not None
-        harness: StageHarness = self._harness.stage(spec, self._side_inputs)
+        harness: StageHarness = self._harness.get_stage_harness(spec, self._side_inputs)
         port = _CollectingPort(name, one.data.facts.windows)
-        chunks = read_element_chunks(FolderData(self._folder).rows, (one,))
+        chunks = read_element_chunks(FolderData(self._folder).read_rows, (one,))
         harness.process_bundle(name, chunks, {spec.outputs[0].transform_id: port})
         return [_mark_drain_exempt(data, one) for data in port.data]
 

@@ -60,7 +60,7 @@ class ChannelClient:
         )
         return work
 
-    def read(self, sha256: str) -> Iterator[bytes]:
+    def read_artifact(self, sha256: str) -> Iterator[bytes]:
         """Yields the chunks of a staged file (``beam_runner_worker.ports.ArtifactReader``).
 
         Raises:
@@ -87,7 +87,7 @@ class ChannelClient:
         """Queues a message for the server, without waiting. Another thread encodes and sends the message."""
         self._outgoing.put(message)
 
-    def attach(
+    def open_message_stream(
         self,
         hello: WorkerHello,
         on_command: Callable[[FromServer], None],

@@ -25,7 +25,9 @@ _GO_FRAME = re.compile(r"^\t(?P<file>\S.*):(?P<line>\d+)(?: \+0x[0-9a-f]+)?$")
 
 def collect_harness_stacks(server: FnApiServer | None) -> tuple[ThreadStack, ...]:
     """Returns the threads of the harnesses of `server`. Waits for the harnesses for up to 2 s."""
-    return () if server is None else parse_harness_stacks(server.status(_ANSWER_SECONDS))
+    return (
+        () if server is None else parse_harness_stacks(server.request_sdk_status(_ANSWER_SECONDS))
+    )
 
 
 def parse_harness_stacks(statuses: Iterable[SdkStatus]) -> tuple[ThreadStack, ...]:

@@ -25,7 +25,7 @@ class SingleMachinePlacement:
     is_on_this_machine = True
     has_tables = False
 
-    def check(self) -> None:
+    def check_requirements(self) -> None:
         """Does nothing: Python itself meets all requirements."""
 
     def warm_up(self) -> None:

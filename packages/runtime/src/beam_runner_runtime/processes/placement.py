@@ -58,7 +58,7 @@ class ProcessPlacement(SingleMachinePlacement):
     def start(self) -> None:
         self._children.start()
 
-    def attach(self, endpoints: EndpointFactory) -> None:
+    def set_endpoints(self, endpoints: EndpointFactory) -> None:
         self._endpoints = endpoints
         with self._changed:
             self._stands_by = True
@@ -79,7 +79,7 @@ class ProcessPlacement(SingleMachinePlacement):
             worker.begun = isinstance(worker.next_order, ServeLane)
             return worker.next_order
 
-    def job(self, job_id: str, name: str) -> ProcessJob:
+    def create_job_placement(self, job_id: str, name: str) -> ProcessJob:
         return ProcessJob(self, job_id)
 
     def end_standby_processes(self) -> None:

@@ -45,7 +45,7 @@ class SectionData:
     outside: FolderData
     scratch: Path
 
-    def rows(self, ref: RowsRef | ReceivedRows) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
+    def read_rows(self, ref: RowsRef | ReceivedRows) -> Iterator[tuple[RowKind, bytes | pa.Buffer]]:
         """Yields the rows of a reference, see `RowSource`.
 
         Raises:
@@ -53,7 +53,7 @@ class SectionData:
         """
         if isinstance(ref, ReceivedRows):
             return ((kind, data) for kind, _, data in self.inbox.read_rows(ref.stage))
-        return self.outside.rows(ref)
+        return self.outside.read_rows(ref)
 
     def choose_first_partition(self, bundle: Bundle) -> int:
         """Returns the number of the task, which is the same in every attempt."""

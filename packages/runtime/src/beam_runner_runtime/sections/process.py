@@ -48,7 +48,7 @@ class SectionProcess:
     def log_warning(self, text: str) -> None:
         """Logs a warning about a section (Spark job) for the user."""
         record = LogRecord(Severity.WARN, int(time.time() * 1000), text)
-        self._process.stages.log((record,))
+        self._process.stages.log_records((record,))
 
 
 @cache

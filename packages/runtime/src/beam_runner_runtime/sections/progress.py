@@ -40,7 +40,7 @@ class SectionProgress:
         # Read the metrics of earlier bundles before the progress of the current bundle. Then a
         # bundle that finishes in between is reported late, but not twice.
         before = self._read_earlier_metrics(running.attempt)
-        progress = running.progress()
+        progress = running.get_progress()
         if progress is None or not before:
             return progress
         self._told = time.monotonic()

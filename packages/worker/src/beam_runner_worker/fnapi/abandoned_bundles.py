@@ -41,7 +41,7 @@ class AbandonedBundleDetector:
         a progress request.
         """
         if isinstance(error, InstructionRefused) or self._does_sdk_answer_other_requests():
-            self._bundle.wait_response(_RESPONSE_SECONDS)
+            self._bundle.wait_for_response(_RESPONSE_SECONDS)
             self._seen += 1
         if self._seen >= _TIMES and self._bundle.response is None:
             why = (
@@ -49,7 +49,7 @@ class AbandonedBundleDetector:
                 " cause is an exception whose text can't be encoded; look in the log of"
                 " the SDK's process"
             )
-            self._bundle.fail(BundleError(self._stage_name, why, ""))
+            self._bundle.fail_bundle(BundleError(self._stage_name, why, ""))
 
     def _does_sdk_answer_other_requests(self) -> bool:
         try:

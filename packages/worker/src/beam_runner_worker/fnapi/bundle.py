@@ -175,14 +175,14 @@ class SdkBundle:
             self.response = response
             self.changed.notify_all()
 
-    def wait_response(self, limit: float) -> None:
+    def wait_for_response(self, limit: float) -> None:
         """Waits at most ``limit`` seconds until the SDK has responded or is lost."""
         with self.changed:
             self.changed.wait_for(
                 lambda: self.response is not None or self._lost is not None, limit
             )
 
-    def fail(self, failure: Exception) -> None:
+    def fail_bundle(self, failure: Exception) -> None:
         """Makes the bundle fail with an error of the runner, regardless of the SDK's response."""
         with self.changed:
             self._failure = self._failure or failure
@@ -194,7 +194,7 @@ class SdkBundle:
             self._lost = self._lost or reason
             self.changed.notify_all()
 
-    def abandon(self) -> None:
+    def discard_data(self) -> None:
         """Drops all stored and later data of the bundle, because the runner no longer needs the
         bundle's results.
         """

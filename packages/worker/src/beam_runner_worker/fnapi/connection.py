@@ -155,7 +155,9 @@ class SdkConnection:
             if missing is not None:
                 # Fail the bundle permanently, because another SDK harness would lack the same
                 # module.
-                bundle.fail(BundleError(f"the environment {self.environment}", missing, lost))
+                bundle.fail_bundle(
+                    BundleError(f"the environment {self.environment}", missing, lost)
+                )
             bundle.mark_lost(lost)
         for answer in answers:
             answer.set_exception(HarnessError(lost))
@@ -251,7 +253,7 @@ class SdkConnection:
             if bundle.response is not None:
                 self._bundles.pop(bundle.instruction_id, None)
                 return
-        bundle.abandon()
+        bundle.discard_data()
 
     def find_bundle(self, instruction_id: str) -> SdkBundle | None:
         """Returns the running bundle with an instruction id; None if no such bundle is running."""

@@ -59,7 +59,7 @@ class HarnessLimits:
     teardown: float = 5.0
     interrupted: float = 2.0
 
-    def for_launcher(self, launcher: Launcher, *, in_a_pool: bool) -> StartLimits:
+    def make_for_launcher(self, launcher: Launcher, *, in_a_pool: bool) -> StartLimits:
         """Returns the time limits for the start of a launcher's harness. The limits are longer for
         workers of a pool, because the runner can check the pool's health.
         """
@@ -104,7 +104,7 @@ class _RunningSdk:
 
 @attrs.define(eq=False)
 class FnApiHarness:
-    """Harness for the stages of one environment; created by :meth:`FnApiServer.harness`.
+    """Harness for the stages of one environment; created by :meth:`FnApiServer.get_harness`.
 
     The SDK harness is started for the first stage, and runs all stages of the environment. If the
     SDK harness is lost, the running bundle fails, and the next bundle gets a new SDK harness.
@@ -123,7 +123,7 @@ class FnApiHarness:
     _running: _RunningSdk | None = attrs.field(init=False, default=None)
     _closed: bool = attrs.field(init=False, default=False)
 
-    def stage(self, spec: HarnessStage, side_inputs: SideInputReader) -> FnApiStage:
+    def get_stage_harness(self, spec: HarnessStage, side_inputs: SideInputReader) -> FnApiStage:
         """Returns the harness of a stage, and starts the SDK harness if necessary; see
         :class:`beam_runner_worker.ports.Harness`.
 
@@ -183,7 +183,7 @@ class FnApiHarness:
 
     def _log_notice(self, text: str) -> None:
         told = f"{text}; environment {self._environment_id!r}"
-        self._logs.log([LogRecord(Severity.NOTICE, time.time_ns() // 1_000_000, told)])
+        self._logs.log_records([LogRecord(Severity.NOTICE, time.time_ns() // 1_000_000, told)])
 
     def _create_preparation_error(self, connection: SdkConnection, trace: str) -> BundleError:
         last = [line for line in connection.last_lines if line.strip()]
@@ -221,7 +221,7 @@ class FnApiHarness:
         connection.log_hint = launcher.log_hint
         arrival = ConnectionWait(
             launcher,
-            self._limits.for_launcher(launcher, in_a_pool=connection.in_a_pool),
+            self._limits.make_for_launcher(launcher, in_a_pool=connection.in_a_pool),
             self._log_notice,
         )
         self._running = _RunningSdk(connection, launcher, arrival, sampling=self._sampling)

@@ -173,9 +173,9 @@ def _create_output_handler(
         if excess is None:
             where = f"output of the process of environment {environment_id}"
             now = time.time_ns() // 1_000_000
-            logs.log([LogRecord(Severity.INFO, now, line, location=where)])
+            logs.log_records([LogRecord(Severity.INFO, now, line, location=where)])
             return
         notes = [describe_excess_lines(excess)] if excess else []
-        logs.log([make_print_record(text) for text in (*notes, line)])
+        logs.log_records([make_print_record(text) for text in (*notes, line)])
 
     return handle_line

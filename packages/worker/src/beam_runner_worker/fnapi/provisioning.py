@@ -91,7 +91,7 @@ class ArtifactService(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceService
         if sha256 is None:
             abort_call(context, grpc.StatusCode.NOT_FOUND, "the job has no such artifact")
         try:
-            for piece in self._reader.read(sha256):
+            for piece in self._reader.read_artifact(sha256):
                 yield beam_artifact_api_pb2.GetArtifactResponse(data=piece)
         except KeyError:
             abort_call(context, grpc.StatusCode.NOT_FOUND, f"the artifact {sha256} is missing")

@@ -97,7 +97,7 @@ class FnApiServer:
         provision.endpoint = self._status.endpoint = self.endpoint
         self._server.start()
 
-    def harness(self, environment_id: str) -> FnApiHarness:
+    def get_harness(self, environment_id: str) -> FnApiHarness:
         """Returns the harness of an environment of the job. Every call for an environment returns the same object."""
         with self._lock:
             if environment_id not in self._harnesses:
@@ -113,7 +113,7 @@ class FnApiServer:
                 )
             return self._harnesses[environment_id]
 
-    def status(self, seconds: float) -> tuple[SdkStatus, ...]:
+    def request_sdk_status(self, seconds: float) -> tuple[SdkStatus, ...]:
         """Returns the status reports of the SDK harnesses that answer within the time limit."""
         return self._status.request_reports(seconds)
 

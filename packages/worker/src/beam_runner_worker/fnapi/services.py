@@ -233,7 +233,7 @@ def _answer_state_request(
     if bundle is None:
         reason = f"no bundle {request.instruction_id!r} is running"
         return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
-    return bundle.state.answer_request(request, bundle.fail)
+    return bundle.state.answer_request(request, bundle.fail_bundle)
 
 
 class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
@@ -254,7 +254,7 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
                     _convert_entry(e) for e in batch.log_entries if not _is_irrelevant_entry(e)
                 ]
                 connection.last_lines.extend(record.message for record in records)
-                self._sink.log(records)
+                self._sink.log_records(records)
         except grpc.RpcError:
             return  # the control stream reports the loss of the SDK
         connection.record_shutdown()

@@ -204,7 +204,7 @@ class FnApiStage:
             error, self._plan.spec.title, names, element, in_a_pool=in_a_pool
         )
 
-    def progress(self) -> BundleProgress | None:
+    def get_progress(self) -> BundleProgress | None:
         """Returns the progress of the running bundle; see
         :class:`beam_runner_worker.ports.StageHarness`.
 
@@ -246,9 +246,9 @@ class FnApiStage:
             return None
         return running.splitter.split(keep, elements, points)
 
-    def finalize(self, bundle_id: str) -> None:
+    def finalize_bundle(self, bundle_id: str) -> None:
         """Runs finalization callbacks; see :class:`beam_runner_worker.ports.StageHarness`."""
         self._finalizations.finalize_bundle(bundle_id)
 
     def _log_warning(self, text: str) -> None:
-        self._logs.log([LogRecord(Severity.WARN, int(time.time() * 1000), text)])
+        self._logs.log_records([LogRecord(Severity.WARN, int(time.time() * 1000), text)])
