@@ -78,8 +78,8 @@ def test_ended_job_has_costs_and_durations_of_its_bundles(everywhere: Pipelines)
     job = everywhere.job(pipeline)
     assert job.wait() is JobState.DONE
     with JobClient(job.address) as client:
-        metrics = client.metrics(job.job_id)
-        tree = StepTree(describe_pipeline(client.pipeline(job.job_id)))
+        metrics = client.get_metrics(job.job_id)
+        tree = StepTree(describe_pipeline(client.get_pipeline(job.job_id)))
     stages = [one for one in compute_figures(metrics, tree).stages if one.committed]
     assert stages
     for stage in stages:

@@ -128,7 +128,7 @@ def test_portable_runner_returns_metrics_of_job(server, executor):
 def test_portable_runner_job_outlasts_client_timeout(server, executor):
     def run(fake):
         fake.reporter.report_state(JobState.RUNNING)
-        timer = threading.Timer(2.5, fake.reporter.state, [JobState.DONE])
+        timer = threading.Timer(2.5, fake.reporter.report_state, [JobState.DONE])
         timer.start()
 
     executor.on_start = run

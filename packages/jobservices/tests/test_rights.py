@@ -132,8 +132,9 @@ def test_user_with_rights_to_own_jobs_cannot_see_or_end_other_jobs(owners):
     assert [one.job_id for one in bea.get_job_times()] == [mine]
     assert bea.get_pipeline(mine) == owners["admin"].get_pipeline(mine)
     calls = (
-        *(bea.state, bea.pipeline, bea.metrics, bea.cancel, bea.drain, bea.get_execution),
-        *(bea.get_stage_series, bea.errors, bea.logs, bea.get_stacks),
+        *(bea.get_state, bea.get_pipeline, bea.get_metrics, bea.cancel_job, bea.drain_job),
+        bea.get_execution,
+        *(bea.get_stage_series, bea.get_errors, bea.query_logs, bea.get_stacks),
         *(
             lambda job: bea.get_bundle_history(job, 1),
             lambda job: list(bea.follow_states(job, LIMIT)),

@@ -41,10 +41,10 @@ def shown(entries):
 def test_job_server_returns_state_of_each_job(server, client, executor, pipeline):
     done, other = client.submit_job(pipeline), client.submit_job(pipeline)
     run_to_end(executor.job(done))
-    assert eventually(lambda: server.state(done) is JobState.DONE)
-    assert server.state(other) is JobState.STARTING
+    assert eventually(lambda: server.get_job_state(done) is JobState.DONE)
+    assert server.get_job_state(other) is JobState.STARTING
     with pytest.raises(NotFound, match="no job 'unknown'"):
-        server.state("unknown")
+        server.get_job_state("unknown")
 
 
 def test_job_runs_from_submission_to_end(client, executor, pipeline, clock):
@@ -186,7 +186,7 @@ def test_failing_metrics_return_one_line_error(client, executor, pipeline):
     def fail():
         raise SystemExit("gone")
 
-    executor.job(job_id).metrics = fail
+    executor.job(job_id).get_metrics = fail
     with pytest.raises(JobApiError, match="SystemExit: gone") as raised:
         client.get_metrics(job_id)
     assert raised.value.code == "INTERNAL"

@@ -28,4 +28,4 @@ def test_program_of_replaced_job_is_retained_after_server_was_killed(
     assert succession.successor == "job-2"
     until = succession.program_kept_until
     assert until - (before if seconds else 0) == pytest.approx(seconds, abs=60)
-    reporter.state.assert_called_once_with(JobState.UPDATED)
+    reporter.report_state.assert_called_once_with(JobState.UPDATED)

@@ -72,7 +72,7 @@ def test_ended_job_keeps_distribution_of_bundle_durations(server: Server, web: T
     job = server.submit()
     bundles = [0.05] * 90 + [2.0] * 9 + [75.0]
     job.given = JobMetrics((costs_of("s", *map(encode_bundle_costs, bundles)),))
-    job.reporter.state(JobState.DONE)
+    job.reporter.report_state(JobState.DONE)
     (found,) = web.get(f"/api/v1/jobs/{job.id}/stages").json()["stages"]
     told = found["bundle_durations"]
     assert (told["count"], told["min"], told["max"]) == (100, 0.05, 75.0)
@@ -91,7 +91,7 @@ def test_pages_show_costs_of_job_and_its_stages(server: Server, web: TestClient)
     assert f'beam_stage_slot_seconds_total{{job_id="{job.id}",stage="t"}} 500.0' in metrics
     assert f'beam_stage_peak_memory_bytes{{job_id="{job.id}",stage="s"}} 320000000' in metrics
     assert f'beam_stage_cpu_seconds_total{{job_id="{job.id}",stage="t"}}' not in metrics
-    job.reporter.state(JobState.DONE)
+    job.reporter.report_state(JobState.DONE)
     assert web.get(f"/api/v1/jobs/{job.id}").json()["costs"] == {
         "slot_seconds": 4_500.0,
         "cpu_seconds": 3_000.0,
