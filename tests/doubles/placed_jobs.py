@@ -40,14 +40,14 @@ class PlacedJob:
     def read_artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
 
-    def handle_attached(self, link: WorkerLink) -> None:
+    def handle_worker_attached(self, link: WorkerLink) -> None:
         pass
 
     def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         if isinstance(message, LaneOpened):
             self.opened.put((message.lane, link))
 
-    def handle_detached(self, link: WorkerLink) -> None:
+    def handle_worker_detached(self, link: WorkerLink) -> None:
         pass
 
     def start(self, lane: int) -> None:

@@ -39,7 +39,7 @@ class SectionJob:
     def read_artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
 
-    def handle_attached(self, link: WorkerLink) -> None:
+    def handle_worker_attached(self, link: WorkerLink) -> None:
         self.links.append(link)
 
     def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
@@ -47,7 +47,7 @@ class SectionJob:
         if self.runner is not None:
             self.runner.handle_section_message(message)
 
-    def handle_detached(self, link: WorkerLink) -> None:
+    def handle_worker_detached(self, link: WorkerLink) -> None:
         if link in self.links:
             self.links.remove(link)
 

@@ -23,7 +23,7 @@ from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, JobWork, RunBundle
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.sections.inbox import SectionInbox
-from beam_runner_runtime.sections.replies import SectionReply, merge_replies
+from beam_runner_runtime.sections.replies import SectionReply, merge_section_replies
 from beam_runner_runtime.sections.task import PreparedSection, SectionOrder, SectionTask
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_worker.fnapi.server import FnApiServer
@@ -185,4 +185,4 @@ class Run:
         for parcel in parcels:
             inbox.store_block(parcel)
         inbox.check_blocks("the last", self.tasks[-1])
-        return merge_replies(inbox.replies)
+        return merge_section_replies(inbox.replies)

@@ -137,7 +137,7 @@ class FakeSpark:
         link = WorkerLink(WorkerHello("job-1", "host", 100 + number))
         worker = FakeWorker(self.plan, self.stages, self.folder)
         self.links.append(link)
-        self.job.handle_attached(link)
+        self.job.handle_worker_attached(link)
         self.job.handle_message(link, LaneOpened(number))
         error = ""
         while True:
@@ -158,7 +158,7 @@ class FakeSpark:
                     break
                 case _:
                     pass
-        self.job.handle_detached(link)
+        self.job.handle_worker_detached(link)
         on_end(number, error)
 
     def _pass_on(self, link: WorkerLink, message: Any) -> None:

@@ -19,7 +19,7 @@ from beam_runner_runtime.bundles.table_rows import ElementsWriter, read_elements
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_urns import spark as urns
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
-from beam_spark_executor.spark.table_bundles import TableBundles, TableData
+from beam_spark_executor.spark.table_bundles import TableBundleRunner, TableData
 from beam_spark_executor.spark.threads import start_job_thread
 from pyspark.sql import SparkSession
 
@@ -34,7 +34,7 @@ class TableJob:
     pools: WorkerPools
     slot: WorkerSlot
     data: TableData
-    running: list[TableBundles] = attrs.field(factory=list)
+    running: list[TableBundleRunner] = attrs.field(factory=list)
 
     def stop(self) -> None:
         """Stops running bundles, as a cancel does."""
@@ -50,7 +50,7 @@ class TableJob:
         bundle = Bundle(
             7, attempt, "stage1", None, tuple(Input(o.data) for o in inputs), (), 0, 0, 0, 0
         )
-        bundles = TableBundles(self.session, self.pools, self.slot, plan, self.data)
+        bundles = TableBundleRunner(self.session, self.pools, self.slot, plan, self.data)
         order = RunBundle(bundle, f"1-7-{attempt}")
         self.running[:] = [bundles]
         replies: list[Any] = []

@@ -12,7 +12,7 @@ from waiting import eventually
 from beam_runner_jobservices.channels import CHANNEL_OPTIONS, Credentials, open_channel
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import AddressError, JobApiError, JobServicesError
-from beam_runner_jobservices.guard import AccessGuard, read_guard, read_token
+from beam_runner_jobservices.guard import AccessGuard, read_access_guard, read_token
 from beam_runner_jobservices.server import JobServer
 
 from . import certificates
@@ -144,7 +144,7 @@ def test_token_appears_in_no_log_and_no_text(server, guard, caplog, tmp_path):
 class TestTls:
     @pytest.fixture
     def guard(self, pem):
-        return read_guard(
+        return read_access_guard(
             certificate=pem / "server.pem",
             key=pem / "server.key",
             client_authority=pem / "ca.pem",
@@ -174,7 +174,7 @@ class TestTls:
 class TestReading:
     def test_token_is_read_from_file(self, tmp_path):
         (tmp_path / "token").write_text(f" {TOKEN}\n\n")
-        assert read_guard(token_file=tmp_path / "token").token == TOKEN
+        assert read_access_guard(token_file=tmp_path / "token").token == TOKEN
 
     @pytest.mark.parametrize(
         "content", [b"", b"\n", b"short", b"two lines\nof a token, long", b"\xff" * 32]
@@ -189,7 +189,7 @@ class TestReading:
 
     def test_missing_token_file_is_reported_with_its_path(self, tmp_path):
         with pytest.raises(JobServicesError, match=f"Can't read {tmp_path}/token: No such file"):
-            read_guard(token_file=tmp_path / "token")
+            read_access_guard(token_file=tmp_path / "token")
 
     @pytest.mark.parametrize("left_out", ["certificate", "key"])
     def test_incomplete_tls_options_are_refused(self, pem, left_out):
@@ -197,7 +197,7 @@ class TestReading:
         given["client_authority"] = pem / "ca.pem"
         del given[left_out]
         with pytest.raises(JobServicesError, match="TLS needs"):
-            read_guard(**given)
+            read_access_guard(**given)
 
     @pytest.mark.parametrize("which", ["certificate", "key", "client_authority"])
     def test_invalid_certificate_files_are_reported_with_their_paths(self, pem, tmp_path, which):
@@ -205,7 +205,7 @@ class TestReading:
         given = {"certificate": pem / "server.pem", "key": pem / "server.key"}
         given |= {"client_authority": pem / "ca.pem", which: tmp_path / "wrong.pem"}
         with pytest.raises(JobServicesError, match=r"Can't use .*wrong\.pem.* for TLS"):
-            read_guard(**given)
+            read_access_guard(**given)
 
 
 def test_process_of_server_owner_connects_through_unix_socket(executor, tmp_path, pem):

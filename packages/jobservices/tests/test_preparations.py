@@ -10,7 +10,7 @@ from google.protobuf import struct_pb2
 from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
 from beam_runner_jobservices.errors import InvalidRequest, LimitExceeded, NotFound, NotReady
 from beam_runner_jobservices.limits import ServerLimits
-from beam_runner_jobservices.preparations import ClientConnection, Preparations
+from beam_runner_jobservices.preparations import ClientConnection, PreparationRegistry
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.wire.pipelines import decode_prepare_request
 
@@ -39,7 +39,7 @@ def clock():
 
 @pytest.fixture
 def preparations(store, clock):
-    return Preparations(store, ServerLimits(preparation_ttl=100.0, preparations=3), clock)
+    return PreparationRegistry(store, ServerLimits(preparation_ttl=100.0, preparations=3), clock)
 
 
 def test_preparation_tokens_are_unique_and_unguessable(preparations):
@@ -175,13 +175,13 @@ def test_total_size_of_preparations_is_limited(store, clock):
     size, held = request().size, request().held
     assert size > held > 100
     fit = 3 * size // held
-    preparations = Preparations(store, ServerLimits(preparation_bytes=3 * size), clock)
+    preparations = PreparationRegistry(store, ServerLimits(preparation_bytes=3 * size), clock)
     added = [preparations.add_preparation(request(), PEER) for _ in range(fit + 2)]
     for preparation in added[:2]:
         with pytest.raises(LimitExceeded):
             preparations.take_preparation(preparation.preparation_id)
     for preparation in added[2:]:
         preparations.take_preparation(preparation.preparation_id)
-    small = Preparations(store, ServerLimits(preparation_bytes=size - 1), clock)
+    small = PreparationRegistry(store, ServerLimits(preparation_bytes=size - 1), clock)
     with pytest.raises(LimitExceeded, match=f"need {size} bytes of this server's memory"):
         small.add_preparation(request(), PEER)

@@ -9,7 +9,7 @@ from waiting import eventually
 from beam_runner_jobservices.channels import Credentials
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError, JobRejected
-from beam_runner_jobservices.guard import read_guard
+from beam_runner_jobservices.guard import read_access_guard
 
 from .fakes import LIMIT, pipeline_proto, run_to_end
 from .successors import Servers
@@ -29,7 +29,7 @@ def write_users(path, running=1, waiting=2):
 @pytest.fixture
 def servers(tmp_path):
     write_users(tmp_path / "users.toml")
-    made = Servers(tmp_path, guard=read_guard(users_file=tmp_path / "users.toml"), token=ANN)
+    made = Servers(tmp_path, guard=read_access_guard(users_file=tmp_path / "users.toml"), token=ANN)
     yield made
     made.stop()
 

@@ -18,7 +18,7 @@ from beam_runner_jobservices._protos import beam_job_api_pb2 as job_api
 from beam_runner_jobservices.errors import ExecutorFailed, JobRejected, NotFound
 from beam_runner_jobservices.finished_job import FinishedJob
 from beam_runner_jobservices.limits import ServerLimits
-from beam_runner_jobservices.preparations import ClientConnection, Preparations
+from beam_runner_jobservices.preparations import ClientConnection, PreparationRegistry
 from beam_runner_jobservices.recorder import InMemoryRecorder
 from beam_runner_jobservices.registry import JobRegistry
 from beam_runner_jobservices.store import ArtifactStore
@@ -30,7 +30,7 @@ from .fakes import LIMIT, Clock, FakeExecutor, pipeline_proto, run_to_end
 class Jobs:
     def __init__(self, folder, executor, limits=ServerLimits(ended_jobs=3)):  # noqa: B008
         self.store = ArtifactStore(folder)
-        self.preparations = Preparations(self.store, limits, Clock())
+        self.preparations = PreparationRegistry(self.store, limits, Clock())
         self.registry = JobRegistry(
             executor, self.store, self.preparations, InMemoryRecorder(), limits, Clock()
         )

@@ -16,7 +16,7 @@ from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
 
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_jobservices.resumed_streams import NewEntries, follow_with_reconnects
+from beam_runner_jobservices.resumed_streams import NewEntryFilter, follow_with_reconnects
 
 from .fakes import LIMIT, pipeline_proto
 
@@ -121,25 +121,25 @@ DONE = StateEvent(JobState.DONE, 3.0)
 def test_reopened_response_stream_repeats_no_entry():
     first = [STARTING, message(1), RUNNING, message(2), message(3)]
     attempts = [[*first, lost()], [*first, message(4), DONE]]
-    assert follow_all(streams(*attempts), NewEntries()) == [*first, message(4), DONE]
+    assert follow_all(streams(*attempts), NewEntryFilter()) == [*first, message(4), DONE]
 
 
 def test_gap_of_dropped_messages_is_reported_once():
     gap = message(0, "(3 earlier messages were discarded)")
     attempts = [[STARTING, gap, message(4), lost()], [STARTING, gap, message(5), DONE]]
-    shown = follow_all(streams(*attempts), NewEntries())
+    shown = follow_all(streams(*attempts), NewEntryFilter())
     assert shown == [STARTING, gap, message(4), message(5), DONE]
 
 
 def test_reopened_response_stream_returns_all_messages_without_numbers():
     attempts = [[message("x"), lost()], [message("x"), message("")]]
-    shown = follow_all(streams(*attempts), NewEntries())
+    shown = follow_all(streams(*attempts), NewEntryFilter())
     assert shown == [message("x"), message("x"), message("")]
 
 
 def test_reopened_response_stream_repeats_no_state():
     attempts = [[STARTING, RUNNING, lost()], [RUNNING, lost()], [DONE]]
-    assert follow_all(streams(*attempts), NewEntries()) == [STARTING, RUNNING, DONE]
+    assert follow_all(streams(*attempts), NewEntryFilter()) == [STARTING, RUNNING, DONE]
 
 
 class Process:

@@ -11,7 +11,7 @@ from beam_runner_model.observation import JobTimes
 from beam_runner_model.successions import Succession
 
 from beam_runner_jobservices.recorder import FinishedJobSummary
-from beam_runner_jobservices.retained_programs import RetainedPrograms
+from beam_runner_jobservices.retained_programs import ProgramRetention
 from beam_runner_jobservices.store import ArtifactStore
 
 from .fakes import Clock, files_in
@@ -24,9 +24,9 @@ def store(tmp_path) -> Iterator[ArtifactStore]:
 
 
 @pytest.fixture
-def programs(store: ArtifactStore, clock: Clock) -> RetainedPrograms:
+def programs(store: ArtifactStore, clock: Clock) -> ProgramRetention:
     store.add_file("owner", b"program")
-    return RetainedPrograms(store, clock)
+    return ProgramRetention(store, clock)
 
 
 def test_program_of_replaced_job_stays_until_its_retention_time_is_over(

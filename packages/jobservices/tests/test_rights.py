@@ -13,7 +13,7 @@ from beam_runner_model.jobs import JobState
 from beam_runner_jobservices.channels import Credentials, open_channel
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_jobservices.guard import read_guard
+from beam_runner_jobservices.guard import read_access_guard
 from beam_runner_jobservices.job_file import FILE
 from beam_runner_jobservices.method_rights import METHOD_RIGHTS
 from beam_runner_jobservices.observation_json import SERVICE
@@ -45,7 +45,7 @@ def users(tmp_path):
 @pytest.fixture
 def server(executor, tmp_path, users):
     artifacts = tmp_path / "artifacts"
-    guard = read_guard(users_file=users)
+    guard = read_access_guard(users_file=users)
     with JobServer(executor, artifacts_dir=artifacts, port=0, guard=guard) as running:
         yield running
 
@@ -115,7 +115,7 @@ def owners(executor, tmp_path):
             for name, jobs in (("bea", "own"), ("cid", "own"), ("admin", "all"))
         )
     )
-    guard = read_guard(users_file=path)
+    guard = read_access_guard(users_file=path)
     with JobServer(executor, artifacts_dir=tmp_path / "a", port=0, guard=guard) as server:
         clients = {
             name: connect(server, f"the token of {name}") for name in ("bea", "cid", "admin")
@@ -179,7 +179,7 @@ def test_server_log_contains_no_user_token(server, users, caplog):
 
 @pytest.fixture
 def servers(tmp_path, users):
-    made = Servers(tmp_path, guard=read_guard(users_file=users), token=ALL)
+    made = Servers(tmp_path, guard=read_access_guard(users_file=users), token=ALL)
     yield made
     made.stop()
 

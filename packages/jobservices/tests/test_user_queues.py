@@ -33,7 +33,7 @@ def test_jobs_waiting_for_quota_start_in_order_as_others_end():
     queues, _ = make_queues(running=2)
     assert [queues.add_job("ann", name, {}) for name in "abcd"] == [True, True, False, False]
     for name in "cd":
-        queues.set_waiting(spec_of(name))
+        queues.mark_job_waiting(spec_of(name))
     assert begin(queues) == []
     queues.remove_job("b")
     assert begin(queues) == ["c"]
@@ -52,10 +52,10 @@ def test_job_waits_behind_earlier_job_that_is_not_recorded_yet():
     queues, _ = make_queues()
     for name in "abc":
         queues.add_job("ann", name, {})
-    queues.set_waiting(spec_of("c"))
+    queues.mark_job_waiting(spec_of("c"))
     queues.remove_job("a")
     assert begin(queues) == []
-    queues.set_waiting(spec_of("b"))
+    queues.mark_job_waiting(spec_of("b"))
     assert begin(queues) == ["b"]
     queues.remove_job("b")
     assert begin(queues) == ["c"]
@@ -78,7 +78,7 @@ def test_new_job_does_not_overtake_waiting_jobs():
     queues, _ = make_queues()
     for name in "ab":
         queues.add_job("ann", name, {})
-    queues.set_waiting(spec_of("b"))
+    queues.mark_job_waiting(spec_of("b"))
     queues.remove_job("a")
     assert not queues.add_job("ann", "c", {})
     assert begin(queues) == ["b"]
@@ -94,7 +94,7 @@ def test_job_above_waiting_limit_is_refused(waiting):
         queues.check_user_quota("ann", {})
     queues.remove_job("job-0")
     if waiting:
-        queues.set_waiting(spec_of("job-1"))
+        queues.mark_job_waiting(spec_of("job-1"))
         assert begin(queues) == ["job-1"]
     queues.check_user_quota("ann", {})
 
@@ -112,7 +112,7 @@ def test_larger_quota_starts_jobs_in_queue():
     queues, quotas = make_queues()
     for name in "abc":
         queues.add_job("ann", name, {})
-        queues.set_waiting(spec_of(name))
+        queues.mark_job_waiting(spec_of(name))
     quotas["ann"] = Quota(3)
     assert begin(queues) == ["b", "c"]
 
@@ -122,7 +122,7 @@ def test_job_that_ended_while_waiting_does_not_wait_again():
     for name in "ab":
         queues.add_job("ann", name, {})
     queues.remove_job("b")
-    queues.set_waiting(spec_of("b"))
+    queues.mark_job_waiting(spec_of("b"))
     assert not queues.is_queued("b")
 
 

@@ -30,7 +30,7 @@ def test_job_folder_on_one_machine_is_in_state_folder(tmp_path: Path) -> None:
 def test_job_folder_without_shared_store_is_removed_at_exit(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folders = JobFolders.create(None, tmp_path, at(tmp_path)).without_shared_store(
+    folders = JobFolders.create(None, tmp_path, at(tmp_path)).copy_without_shared_store(
         "spark://host:7077"
     )
     (told,) = caplog.messages

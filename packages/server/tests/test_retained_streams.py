@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from beam_runner_storage.journal.store import FILE, JournalStore
 
-from beam_runner_server.retained_streams import RetainedStreams
+from beam_runner_server.retained_streams import StreamRetention
 
 
 def store_with(folder: Path, **since: int) -> JournalStore:
@@ -26,7 +26,7 @@ def test_state_of_failed_stream_is_retained_until_expiry_and_then_removed(tmp_pa
     removed: list[str] = []
     with closing(store_with(tmp_path, early=500, late=900)) as store:
         store.get_journal("other").store_snapshot(b"of a job that runs")
-        kept = RetainedStreams(store, 600, lambda: now[0])
+        kept = StreamRetention(store, 600, lambda: now[0])
         assert kept.list_expiry_times() == {"early": 1_100, "late": 1_500}
         kept.remove_expired(removed.append, ())
         assert removed == []
@@ -37,10 +37,10 @@ def test_state_of_failed_stream_is_retained_until_expiry_and_then_removed(tmp_pa
         assert kept.list_expiry_times() == {"late": 1_500}
     with closing(JournalStore(tmp_path, durable=False)) as store:
         assert store.damage == ()
-        assert RetainedStreams(store, 0, lambda: now[0]).list_expiry_times() == {}, (
+        assert StreamRetention(store, 0, lambda: now[0]).list_expiry_times() == {}, (
             "by the next server's flag"
         )
-        assert RetainedStreams(store, 10_000, lambda: now[0]).list_expiry_times() == {
+        assert StreamRetention(store, 10_000, lambda: now[0]).list_expiry_times() == {
             "late": 10_900
         }
 
@@ -48,7 +48,7 @@ def test_state_of_failed_stream_is_retained_until_expiry_and_then_removed(tmp_pa
 def test_state_of_unfinished_job_is_not_removed(tmp_path: Path) -> None:
     removed: list[str] = []
     with closing(store_with(tmp_path, one=500)) as store:
-        RetainedStreams(store, 1, lambda: 1_000).remove_expired(removed.append, ("one",))
+        StreamRetention(store, 1, lambda: 1_000).remove_expired(removed.append, ("one",))
         assert removed == []
         assert store.list_job_ids() == ("one",)
 
@@ -58,7 +58,7 @@ def test_journal_of_failed_stream_stays_until_data_of_its_job_is_removed(tmp_pat
         raise OSError("the store is away")
 
     with closing(store_with(tmp_path, one=500)) as store:
-        kept = RetainedStreams(store, 1, lambda: 1_000)
+        kept = StreamRetention(store, 1, lambda: 1_000)
         with pytest.raises(OSError, match="away"):
             kept.remove_expired(refuses, ())
         assert store.list_finished_jobs() == {"one": 500}

@@ -6,7 +6,7 @@ from beam_runner_driver.updates.job_update import UpdateAnswer, UpdateOutcome
 from beam_runner_model.jobs import Importance
 from beam_runner_model.updates import Finding, FindingReason, FindingVerdict, UpdateReport
 
-from beam_runner_server.update_messages import describe_refusal, make_message_lines
+from beam_runner_server.update_messages import describe_update_refusal, make_update_message_lines
 
 KEPT = Finding(FindingVerdict.KEPT, FindingReason.SAME, step="Kept")
 NEW = Finding(FindingVerdict.NEW, FindingReason.ADDED, step="New")
@@ -14,7 +14,7 @@ REFUSED = Finding(FindingVerdict.REFUSED, FindingReason.REMOVED, step="Gone", st
 
 
 def test_update_message_has_one_line_per_finding_with_refusals_first() -> None:
-    lines = make_message_lines(UpdateReport((KEPT, NEW, REFUSED)))
+    lines = make_update_message_lines(UpdateReport((KEPT, NEW, REFUSED)))
     assert [line.importance for line in lines] == [
         Importance.WARNING,
         Importance.BASIC,
@@ -25,7 +25,7 @@ def test_update_message_has_one_line_per_finding_with_refusals_first() -> None:
 
 def test_update_refusal_message_names_the_job_and_its_first_reasons() -> None:
     report = UpdateReport((KEPT, *[REFUSED] * 12))
-    text = describe_refusal("orders-1", UpdateAnswer(UpdateOutcome.REFUSED, report))
+    text = describe_update_refusal("orders-1", UpdateAnswer(UpdateOutcome.REFUSED, report))
     assert text.startswith("Can't replace job orders-1, which continues unchanged: ")
     assert text.count("'Gone'") == 10
     assert text.endswith("and 2 more refusals")
@@ -33,5 +33,5 @@ def test_update_refusal_message_names_the_job_and_its_first_reasons() -> None:
 
 def test_update_refusal_message_without_findings_has_the_reason_of_the_job() -> None:
     answer = UpdateAnswer(UpdateOutcome.INTERRUPTED, reason="a client cancelled the job")
-    text = describe_refusal("orders-1", answer)
+    text = describe_update_refusal("orders-1", answer)
     assert text == "Can't replace job orders-1: a client cancelled the job"

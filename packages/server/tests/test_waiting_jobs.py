@@ -10,13 +10,13 @@ import pytest
 from beam_runner_model.jobs import JobState
 from servers import Reporter
 
-from beam_runner_server.waiting_jobs import NeverStartedJob, wait_for_job_need
+from beam_runner_server.waiting_jobs import NeverStartedJob, wait_for_requirement
 
 
 def test_job_waiting_for_spark_is_cancelled_before_spark_is_available() -> None:
     reporter = Reporter()
     states = iter([JobState.STOPPED, JobState.STARTING, JobState.CANCELLING])
-    handle = wait_for_job_need(Future(), lambda: next(states), reporter)
+    handle = wait_for_requirement(Future(), lambda: next(states), reporter)
     assert isinstance(handle, NeverStartedJob)
     assert reporter.states == [(JobState.CANCELLED, None)]
     handle.cancel()
@@ -29,7 +29,7 @@ def test_job_waiting_for_spark_gets_spark_when_available(state: JobState) -> Non
     reporter = Reporter()
     spark: Future[str] = Future()
     threading.Timer(0.7, spark.set_result, ("Spark",)).start()
-    assert wait_for_job_need(spark, lambda: state, reporter) == "Spark"
+    assert wait_for_requirement(spark, lambda: state, reporter) == "Spark"
     assert reporter.states == []
 
 
@@ -38,4 +38,4 @@ def test_job_waiting_for_spark_fails_if_spark_cannot_start(error: Exception) -> 
     spark: Future[Any] = Future()
     spark.set_exception(error)
     with pytest.raises(type(error), match="no "):
-        wait_for_job_need(spark, lambda: JobState.STARTING, Reporter())
+        wait_for_requirement(spark, lambda: JobState.STARTING, Reporter())

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from beam_runner_jobservices.channels import Credentials
 from beam_runner_jobservices.client import JobClient
-from beam_runner_jobservices.guard import AccessGuard, read_guard
+from beam_runner_jobservices.guard import AccessGuard, read_access_guard
 from beam_runner_jobservices.local_access import LocalAccess
 from beam_runner_model.jobs import JobState
 
@@ -119,7 +119,7 @@ def with_users(tmp_path: Path, users: Path) -> Iterator[Server]:
     (tmp_path / "own").mkdir(mode=0o700)
     server = Server(
         tmp_path / "artifacts",
-        guard=read_guard(users_file=users),
+        guard=read_access_guard(users_file=users),
         socket_path=tmp_path / "own" / "jobs",
     )
     yield server

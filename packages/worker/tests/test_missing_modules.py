@@ -46,4 +46,4 @@ def test_sdk_that_exits_for_missing_module_is_not_retried(has_worked: bool) -> N
     connection.last_lines.extend(("Traceback", MISSING, "it ends"))
     connection.mark_lost("the SDK closed its control stream")
     with pytest.raises(HarnessError if has_worked else BundleError, match="mine.parts"):
-        bundle.poll_received()
+        bundle.poll_received_data()

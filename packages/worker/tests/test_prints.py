@@ -62,8 +62,8 @@ def test_incomplete_printed_line_is_sent_at_end_or_by_next_transform(printer: Pr
     printer.print("first", end="")
     printer.transform = "Other"
     printer.print("second", end="")
-    printer.capture.end_line()
-    printer.capture.end_line()
+    printer.capture.send_incomplete_line()
+    printer.capture.send_incomplete_line()
     assert printer.lines() == [("Step", "first"), ("Other", "second")]
 
 

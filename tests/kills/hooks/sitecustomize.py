@@ -147,8 +147,8 @@ def patch_job_plans(module: ModuleType) -> None:
 
 
 def patch_updates(module: ModuleType) -> None:
-    around(module.JobUpdates, "begin_update", "before update", "after update")
-    around(module.JobUpdates, "_handle_answer", "before answer", "after answer")
+    around(module.JobUpdateManager, "begin_update", "before update", "after update")
+    around(module.JobUpdateManager, "_handle_answer", "before answer", "after answer")
 
 
 def patch_switch(module: ModuleType) -> None:

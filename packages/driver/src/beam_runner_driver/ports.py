@@ -1,6 +1,6 @@
 """Interfaces between the driver and the system that runs worker processes, such as Spark.
 
-A placement runs `beam_runner_runtime.bundles.binding.bind_process` in its worker processes. A
+A placement runs `beam_runner_runtime.bundles.binding.bind_worker_process` in its worker processes. A
 process runs the bundles of one lane at a time, and never works for two jobs.
 """
 

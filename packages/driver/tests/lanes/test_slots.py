@@ -34,7 +34,7 @@ def _holding(slots: ClusterSlots, job_id: str, lanes: int) -> JobSlots:
 def test_job_must_release_slot_while_another_job_waits(clock: Clock) -> None:
     slots = ClusterSlots(5)
     job, other = _holding(slots, "mine", 4), JobSlots(slots, "other")
-    for lane, come in enumerate((other.count_received_slot, other.count_ended_slot)):
+    for lane, come in enumerate((other.count_received_slot, other.count_released_slot)):
         other.count_requested_slot(lane)
         assert not job.must_release_slot, "no job has waited yet"
         clock.now += 1
@@ -42,7 +42,7 @@ def test_job_must_release_slot_while_another_job_waits(clock: Clock) -> None:
         assert other.free_slots == 0
         come(lane)
         assert not job.must_release_slot
-        other.count_ended_slot(lane)
+        other.count_released_slot(lane)
     other.count_requested_slot(2)
     clock.now += 1
     other.release_all_slots_of_job()

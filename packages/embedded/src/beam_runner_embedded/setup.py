@@ -101,7 +101,7 @@ class ProcessSetup:
     def flush_output(self) -> None:
         """Sends everything that this thread has printed, and that this process has logged."""
         if self._prints is not None:
-            self._prints.end_line()
+            self._prints.send_incomplete_line()
         self.log_handler.flush()
 
     def _apply_options(self, options_json: str) -> PipelineOptions:

@@ -24,7 +24,7 @@ from beam_runner_urns.metrics import LATEST_INT64_TYPE as LATEST
 from beam_runner_urns.metrics import SUM_INT64_TYPE as SUM
 
 from beam_spark_executor.client.displays import Display, LineDisplay, SilentDisplay, TerminalDisplay
-from beam_spark_executor.client.following import JobAddress
+from beam_spark_executor.client.following import JobConnection
 from beam_spark_executor.client.progress import JobProgress
 from beam_spark_executor.client.result import BeamSparkResult
 
@@ -120,7 +120,7 @@ def result(
     get_exit_reason: str = "",
     display: Display | None = None,
 ) -> BeamSparkResult:
-    address = JobAddress(server.address, job_id, seconds, lambda: get_exit_reason)
+    address = JobConnection(server.address, job_id, seconds, lambda: get_exit_reason)
     progress = JobProgress(display or SilentDisplay())
     of = PipelineResult(None, job_id, None, None)
     return BeamSparkResult(of, address, progress, "it goes on")

@@ -17,7 +17,9 @@ from waiting import wait_until_gone
 
 from beam_spark_executor.spark import fork_server
 
-pytestmark = pytest.mark.skipif(not fork_server.is_supported(), reason="Linux alone can do that")
+pytestmark = pytest.mark.skipif(
+    not fork_server.is_fork_server_supported(), reason="Linux alone can do that"
+)
 
 # Starts daemons as Java does, all from one process, on each line of standard input.
 SPARK = """

@@ -34,7 +34,7 @@ from beam_spark_executor.spark import micro_batches
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.reading import TableData, WrittenElements
 from beam_spark_executor.spark.session import RunningSpark
-from beam_spark_executor.spark.table_bundles import TableBundles
+from beam_spark_executor.spark.table_bundles import TableBundleRunner
 from beam_spark_executor.spark.threads import start_job_thread
 
 pytestmark = pytest.mark.spark
@@ -57,7 +57,7 @@ class Stream:
     folder: Path
     turns: int = 0
     left: Residual | None = None
-    bundles: TableBundles | None = None
+    bundles: TableBundleRunner | None = None
 
     def arrives(self, name: str, *ids: int, seconds: Callable[[int], int | None] = int) -> None:
         """Writes a file with rows at timestamps equal to their numbers in seconds, or at other timestamps."""
@@ -83,7 +83,7 @@ class Stream:
             one = Input(self.left.data, truncate=truncate, estimator_state=state)
         bundle = Bundle(number, attempt, "stage1", None, (one,), (), 0, 0, 0, NOW + number)
         order = RunBundle(bundle, f"1-{number}-{attempt}")
-        self.bundles = TableBundles(self.session, self.pools, self.slot, self._plan, self.data)
+        self.bundles = TableBundleRunner(self.session, self.pools, self.slot, self._plan, self.data)
         replies: list[Any] = []
         run = self.bundles.run
         begin = lambda: replies.append(run(order, "It"))  # noqa: E731

@@ -25,7 +25,7 @@ from section_jobs import SectionJob, goes_to_workers, texts
 from section_runs import SHARDS, order_of
 from waiting import wait_until
 
-from beam_spark_executor.spark.exchange import Exchanges
+from beam_spark_executor.spark.exchange import SparkShuffles
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.sections import SparkSectionRunner
 from beam_spark_executor.spark.session import RunningSpark
@@ -134,14 +134,14 @@ def test_shuffle_files_of_finished_section_are_removed(
     # Other tests share this Spark, and Spark keeps their shuffle files until Java collects garbage.
     shuffles: set[int] = set()
     files: set[str] = set()
-    remove = Exchanges.remove_files
+    remove = SparkShuffles.remove_files
 
-    def remove_after_a_look(self: Exchanges) -> None:
+    def remove_after_a_look(self: SparkShuffles) -> None:
         shuffles.update(self._shuffles)
         files.update(shuffle_files(spark, shuffles))
         remove(self)
 
-    monkeypatch.setattr(Exchanges, "remove_files", remove_after_a_look)
+    monkeypatch.setattr(SparkShuffles, "remove_files", remove_after_a_look)
     run(*start(build))
     assert files
     wait_until(lambda: not shuffle_files(spark, shuffles), SECONDS)

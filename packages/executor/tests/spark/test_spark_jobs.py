@@ -21,7 +21,7 @@ from plain_threads import start_plain_thread
 
 from beam_spark_executor.spark import spark_jobs as module
 from beam_spark_executor.spark.pool import WorkerSlot
-from beam_spark_executor.spark.spark_jobs import SparkJobs
+from beam_spark_executor.spark.spark_jobs import SparkJobPlacement
 
 PARTS = tuple(SectionStageInput(name, (), (), 0) for name in ("A", "B"))
 ORDER = RunBundle(Bundle(7, 2, "stage", None, (), (), 0, 0, 0, 0, parts=PARTS), "name")
@@ -51,25 +51,27 @@ class Runner:
         return bool(message == REFUSAL)
 
 
-Jobs = Callable[[Callable[[RunBundle, str], SectionEnd]], tuple[SparkJobs, Mock]]
+Jobs = Callable[[Callable[[RunBundle, str], SectionEnd]], tuple[SparkJobPlacement, Mock]]
 
 
 @pytest.fixture
 def jobs_with(monkeypatch: pytest.MonkeyPatch) -> Jobs:
     """Returns the Spark jobs of a job whose sections call this function, and the worker pools."""
 
-    def make(run: Callable[[RunBundle, str], SectionEnd]) -> tuple[SparkJobs, Mock]:
+    def make(run: Callable[[RunBundle, str], SectionEnd]) -> tuple[SparkJobPlacement, Mock]:
         monkeypatch.setattr(Runner, "made", ())
         monkeypatch.setattr(Runner, "run", staticmethod(run))
         monkeypatch.setattr(module, "SparkSectionRunner", Runner)
         pools = Mock()
         pools.acquire_slot.return_value = WorkerSlot(3)
-        return SparkJobs(Mock(), pools, Mock(), Mock(), "job-1", lambda: CORES, "the job"), pools
+        return SparkJobPlacement(
+            Mock(), pools, Mock(), Mock(), "job-1", lambda: CORES, "the job"
+        ), pools
 
     return make
 
 
-def end_of(jobs: SparkJobs) -> SectionEnd:
+def end_of(jobs: SparkJobPlacement) -> SectionEnd:
     told: queue.SimpleQueue[SectionEnd] = queue.SimpleQueue()
     jobs.start_section(ORDER, WORK, "section of A to B", told.put)
     return told.get(timeout=60)
@@ -151,7 +153,7 @@ def test_bundle_of_table_stage_is_run_outside_of_sections(
 ) -> None:
     jobs, _ = jobs_with(lambda order, title: REFUSAL)
     broke = BundleFailure(Attempt(7, 2), None, "no table")
-    monkeypatch.setattr(module, "TableBundles", Mock(return_value=Mock(run=lambda *_: broke)))
+    monkeypatch.setattr(module, "TableBundleRunner", Mock(return_value=Mock(run=lambda *_: broke)))
     told: queue.SimpleQueue[SectionEnd] = queue.SimpleQueue()
     order = attrs.evolve(ORDER, bundle=attrs.evolve(ORDER.bundle, parts=()))
     jobs.start_section(order, WORK, "A", told.put)

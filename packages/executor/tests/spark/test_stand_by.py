@@ -29,8 +29,8 @@ from waiting import wait_until
 from beam_spark_executor.spark import stand_by
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.session import RunningSpark
-from beam_spark_executor.spark.spark_jobs import SparkJobs
-from beam_spark_executor.spark.stand_by import StandBy, StandByKeeper
+from beam_spark_executor.spark.spark_jobs import SparkJobPlacement
+from beam_spark_executor.spark.stand_by import StandbyTask, StandbyTaskKeeper
 
 SECONDS = 60
 LANE = ServeLane("job-1", 0)
@@ -41,15 +41,15 @@ def never(number: int, error: str) -> None:
 
 
 @pytest.fixture
-def one() -> StandBy:
-    return StandBy(7, WorkerSlot(0))
+def one() -> StandbyTask:
+    return StandbyTask(7, WorkerSlot(0))
 
 
-def test_standby_task_gets_no_order_without_a_job(one: StandBy) -> None:
+def test_standby_task_gets_no_order_without_a_job(one: StandbyTask) -> None:
     assert one.wait_for_assignment(0) is None
 
 
-def test_standby_task_gets_order_immediately(one: StandBy) -> None:
+def test_standby_task_gets_order_immediately(one: StandbyTask) -> None:
     found: list[Any] = []
     asking = threading.Thread(target=lambda: found.append(one.wait_for_assignment(SECONDS)))
     asking.start()
@@ -58,31 +58,31 @@ def test_standby_task_gets_order_immediately(one: StandBy) -> None:
     assert found == [LANE]
 
 
-def test_repeated_standby_task_gets_same_order(one: StandBy) -> None:
+def test_repeated_standby_task_gets_same_order(one: StandbyTask) -> None:
     one.assign_lane(LANE, never)
     one.end_unless_assigned()
     assert [one.wait_for_assignment(0), one.wait_for_assignment(0)] == [LANE, LANE]
 
 
-def test_standby_task_end_is_reported_to_lane_owner(one: StandBy) -> None:
+def test_standby_task_end_is_reported_to_lane_owner(one: StandbyTask) -> None:
     told: list[tuple[int, str]] = []
     one.assign_lane(LANE, lambda number, error: told.append((number, error)))
     one.on_task_end("Spark is gone")
     assert told == [(0, "Spark is gone")]
 
 
-def test_standby_task_that_ended_gets_no_lane(one: StandBy) -> None:
+def test_standby_task_that_ended_gets_no_lane(one: StandbyTask) -> None:
     one.on_task_end("killed")
     assert not one.assign_lane(LANE, never)
 
 
-def test_standby_task_with_assigned_lane_gets_no_second_lane(one: StandBy) -> None:
+def test_standby_task_with_assigned_lane_gets_no_second_lane(one: StandbyTask) -> None:
     assert one.assign_lane(LANE, never)
     assert not one.assign_lane(ServeLane("job-1", 1), never)
     assert one.wait_for_assignment(0) == LANE
 
 
-def test_dismissed_standby_task_exits(one: StandBy) -> None:
+def test_dismissed_standby_task_exits(one: StandbyTask) -> None:
     one.end_unless_assigned()
     assert one.wait_for_assignment(SECONDS) == EndStandBy()
     one.on_task_end("")
@@ -103,13 +103,13 @@ class FakeJob:
     def read_artifact(self, sha256: str) -> Iterator[bytes]:
         raise KeyError(sha256)
 
-    def handle_attached(self, link: WorkerLink) -> None:
+    def handle_worker_attached(self, link: WorkerLink) -> None:
         self.links.put(link)
 
     def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         self.said.put(message)
 
-    def handle_detached(self, link: WorkerLink) -> None:
+    def handle_worker_detached(self, link: WorkerLink) -> None:
         pass
 
 
@@ -118,8 +118,8 @@ class OnSpark:
     """Standby tasks of one job on a Spark session."""
 
     job: FakeJob
-    stand_bys: StandByKeeper
-    jobs: SparkJobs
+    stand_bys: StandbyTaskKeeper
+    jobs: SparkJobPlacement
 
 
 @pytest.fixture
@@ -128,11 +128,11 @@ def on_spark(spark: RunningSpark, pools: WorkerPools, tmp_path: Path) -> Iterato
     server = ChannelServer(
         ChannelAddress(), {"job-1": job}.get, lambda n: stand_bys.get_standby_order(n)
     )
-    stand_bys = StandByKeeper(pools, server.endpoints, wanted=True)
+    stand_bys = StandbyTaskKeeper(pools, server.endpoints, wanted=True)
     server.start()
     stand_bys.ensure_standby()
     endpoint = server.endpoints.make_endpoint(make_job_scope("job-1"))
-    jobs = SparkJobs(spark, pools, stand_bys, endpoint, "job-1", lambda: 1)
+    jobs = SparkJobPlacement(spark, pools, stand_bys, endpoint, "job-1", lambda: 1)
     yield OnSpark(job, stand_bys, jobs)
     stand_bys.close()
     server.stop()
@@ -194,7 +194,7 @@ def test_standby_task_is_not_started_after_spark_exit(
     monkeypatch.setattr(stand_by, "start_job_thread", no_thread)
     no_context: Any = None
     pools = WorkerPools(no_context)
-    stand_bys = StandByKeeper(pools, cast("Any", None), wanted=True)
+    stand_bys = StandbyTaskKeeper(pools, cast("Any", None), wanted=True)
     stand_bys.ensure_standby()
     assert stand_bys.take_standby() is None
     assert pools.acquire_slot() == WorkerSlot(0, 1), "its own was given up"
@@ -205,6 +205,6 @@ def test_standby_task_is_not_started_after_spark_exit(
 
 def test_standby_task_is_not_started_without_spare_slot() -> None:
     no_spark: Any = None
-    stand_bys = StandByKeeper(no_spark, no_spark, wanted=False)
+    stand_bys = StandbyTaskKeeper(no_spark, no_spark, wanted=False)
     stand_bys.ensure_standby()
     assert stand_bys.take_standby() is None

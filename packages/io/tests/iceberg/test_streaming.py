@@ -74,7 +74,7 @@ class StreamUnderTest:
         self._list, self._read = read._list_files, read._read_file
         self._list.setup()
         self._read.setup()
-        start = read._lineage.find_position(table.load(), after)
+        start = read._lineage.find_snapshot_position(table.load(), after)
         self.restriction = OffsetRange(start, 2**62)
         self.estimator = ManualWatermarkEstimator(None)
 

@@ -19,7 +19,7 @@ from beam_runner_jobservices.error_statuses import (
     convert_stream_errors_to_status,
 )
 from beam_runner_jobservices.errors import InvalidRequest, NotFound
-from beam_runner_jobservices.preparations import Preparation, Preparations
+from beam_runner_jobservices.preparations import Preparation, PreparationRegistry
 from beam_runner_jobservices.staging import (
     EmbeddedArtifact,
     FetchableArtifact,
@@ -44,7 +44,9 @@ class _StagingSession:
 class StagingService(StagingServicer):
     """The `ArtifactStagingService`, which requests the artifacts of prepared jobs from clients."""
 
-    def __init__(self, preparations: Preparations, store: ArtifactStore, idle_limit: float) -> None:
+    def __init__(
+        self, preparations: PreparationRegistry, store: ArtifactStore, idle_limit: float
+    ) -> None:
         self._preparations = preparations
         self._store = store
         self._idle_limit = idle_limit

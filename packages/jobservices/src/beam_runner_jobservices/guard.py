@@ -105,7 +105,7 @@ class AccessGuard:
         )
 
 
-def read_guard(
+def read_access_guard(
     *,
     allow_remote: bool = False,
     token_file: Path | None = None,
@@ -163,7 +163,7 @@ def read_secret(path: Path | None) -> bytes:
 
 
 def _check_tls_files(certificate: Path, key: Path | None, client_authority: Path | None) -> None:
-    """Raises the errors of `read_guard`, because gRPC would only report that it can't listen."""
+    """Raises the errors of `read_access_guard`, because gRPC would only report that it can't listen."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     files = f"{certificate} with {key}"
     try:

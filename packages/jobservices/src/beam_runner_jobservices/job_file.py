@@ -49,12 +49,12 @@ from beam_runner_jobservices.job_tables import (
     delete_rows,
     encode_artifacts,
     put_content,
+    put_job_note,
     put_messages,
-    put_note,
     put_state,
     read_content,
     read_entries,
-    read_note,
+    read_job_note,
     remove_job,
     replace_content_by_archive,
     update_seal,
@@ -226,7 +226,7 @@ class JobFile:
     def _read_note(self, job_id: str, kind: str) -> Any:
         """Returns a note of a job; None if the note is missing, or damaged, which the server logs."""
         try:
-            return read_note(self._connection, job_id, kind)
+            return read_job_note(self._connection, job_id, kind)
         except DamagedData:
             self._damage.append(f"the {kind} of job {job_id} in {self._path} are damaged")
             return None
@@ -256,7 +256,7 @@ class JobFile:
             )
             put_content(connection, spec.job_id, spec.pipeline)
             if spec.user:
-                put_note(connection, spec.job_id, USER, {"name": spec.user})
+                put_job_note(connection, spec.job_id, USER, {"name": spec.user})
             for entry in job.entries:
                 assert isinstance(entry, StateEvent), "a new job has no messages"
                 put_state(connection, spec.job_id, entry, 0)
@@ -299,7 +299,7 @@ class JobFile:
             put_messages(connection, job_id, messages)
             if last // DROPPED_EACH > (first - 1) // DROPPED_EACH:
                 if early_errors.through:
-                    put_note(connection, job_id, ERRORS, early_errors)
+                    put_job_note(connection, job_id, ERRORS, early_errors)
                 connection.execute(
                     "DELETE FROM history WHERE job_id = ? AND message_id < ? AND state IS NULL",
                     (job_id, first_message_id),
@@ -320,7 +320,7 @@ class JobFile:
         def write_rows(connection: sqlite3.Connection, _: Change) -> None:
             running = "SELECT 1 FROM jobs WHERE job_id = ? AND end IS NULL"
             if connection.execute(running, (job_id,)).fetchone() is not None:
-                put_note(connection, job_id, kind, note)
+                put_job_note(connection, job_id, kind, note)
 
         with self._log_write_errors():
             self._commits.commit_without_sync(write_rows)

@@ -24,7 +24,7 @@ from beam_runner_jobservices.metrics_response import (
     select_fitting_metrics,
     select_requested_metrics,
 )
-from beam_runner_jobservices.preparations import ClientConnection, Preparations
+from beam_runner_jobservices.preparations import ClientConnection, PreparationRegistry
 from beam_runner_jobservices.registry import JobRegistry
 from beam_runner_jobservices.visible_jobs import OwnerLimit, VisibleJobs
 from beam_runner_jobservices.wire import jobs as wire
@@ -44,7 +44,7 @@ class JobService(JobServicer):
 
     def __init__(
         self,
-        preparations: Preparations,
+        preparations: PreparationRegistry,
         registry: JobRegistry,
         options: tuple[PipelineOption, ...],
         endpoint: str,

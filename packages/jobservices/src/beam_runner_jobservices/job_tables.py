@@ -148,7 +148,7 @@ def read_content(connection: sqlite3.Connection, job_id: str) -> bytes | None:
     return _read_verified_content(connection, "contents WHERE job_id = ?", job_id)
 
 
-def put_note(connection: sqlite3.Connection, job_id: str, kind: str, note: Any) -> None:
+def put_job_note(connection: sqlite3.Connection, job_id: str, kind: str, note: Any) -> None:
     """Stores a note (such as the time series of stages) about an unfinished job, in place of the
     previous note of the same kind.
     """
@@ -158,7 +158,7 @@ def put_note(connection: sqlite3.Connection, job_id: str, kind: str, note: Any) 
     )
 
 
-def read_note(connection: sqlite3.Connection, job_id: str, kind: str) -> Any:
+def read_job_note(connection: sqlite3.Connection, job_id: str, kind: str) -> Any:
     """Returns the latest note of one kind about a job, as a mapping; None if none exists.
 
     Raises:

@@ -76,7 +76,7 @@ class Preparation:
         return found
 
 
-class Preparations:
+class PreparationRegistry:
     """The prepared jobs of a server. Thread-safe."""
 
     def __init__(

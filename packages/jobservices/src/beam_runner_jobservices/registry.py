@@ -32,14 +32,14 @@ from beam_runner_jobservices.job_specs import (
 )
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.ports import JobExecutor
-from beam_runner_jobservices.preparations import Preparations
+from beam_runner_jobservices.preparations import PreparationRegistry
 from beam_runner_jobservices.recorder import (
     FinishedJobSummary,
     InMemoryRecorder,
     Recorder,
     UnfinishedJob,
 )
-from beam_runner_jobservices.retained_programs import RetainedPrograms
+from beam_runner_jobservices.retained_programs import ProgramRetention
 from beam_runner_jobservices.run_requests import RunRequest
 from beam_runner_jobservices.store import ArtifactStore
 from beam_runner_jobservices.texts import format_exception
@@ -62,7 +62,7 @@ class JobRegistry:
         self,
         executor: JobExecutor,
         store: ArtifactStore,
-        preparations: Preparations,
+        preparations: PreparationRegistry,
         recorder: Recorder,
         limits: ServerLimits,
         clock: Callable[[], float],
@@ -78,7 +78,7 @@ class JobRegistry:
         self._refused = threading.Event()
         self._starts: dict[str, RunRequest] = {}
         self._jobs: dict[str, Job | FinishedJob] = {}
-        self._programs = RetainedPrograms(store, clock)
+        self._programs = ProgramRetention(store, clock)
         self._ended = EndedJobs(limits, in_memory=isinstance(recorder, InMemoryRecorder))
         self._unfinished: list[UnfinishedJob] = []
         self._waits_told: dict[str, str] = {}
@@ -91,7 +91,7 @@ class JobRegistry:
         repeat the call after its connection broke.
 
         Raises:
-            NotFound, NotReady: see `Preparations.take_preparation`.
+            NotFound, NotReady: see `PreparationRegistry.take_preparation`.
             LimitExceeded: the user has the maximum of waiting jobs. The preparation stays.
             Unavailable: the server is shutting down, or the job can't be recorded.
             JobRejected: the executor refuses the job, which exists and is FAILED.
@@ -166,7 +166,7 @@ class JobRegistry:
     def _wait_in_queue(self, job: Job, spec: JobSpec) -> None:
         """Queues a job that exceeds its user's quota. `start_waiting_jobs` starts it later."""
         job.report_message(Importance.BASIC, self._queues.describe_wait(spec.job_id))
-        self._queues.set_waiting(spec)
+        self._queues.mark_job_waiting(spec)
         self.start_waiting_jobs()
 
     def start_waiting_jobs(self) -> None:

@@ -62,7 +62,7 @@ def follow_with_reconnects(
             length = min(2 * length, _LONGEST_PAUSE)
 
 
-class NewEntries:
+class NewEntryFilter:
     """Filter for the entries of a reopened stream that are new.
 
     A reopened stream of messages starts with the first message of the job; a reopened stream of

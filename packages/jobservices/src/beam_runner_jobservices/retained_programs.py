@@ -23,7 +23,7 @@ class _Program:
     until: float
 
 
-class RetainedPrograms:
+class ProgramRetention:
     """Keeper of the programs (artifacts) of replaced jobs. Thread-safe.
 
     The server retains the program of a job until its time is over, or until the job that replaced it

@@ -38,10 +38,10 @@ from beam_runner_jobservices.ports import (
     SavepointMaker,
     StoryTeller,
 )
-from beam_runner_jobservices.preparations import Preparations
+from beam_runner_jobservices.preparations import PreparationRegistry
 from beam_runner_jobservices.recorder import FinishedJobSummary, InMemoryRecorder, UnfinishedJob
 from beam_runner_jobservices.registry import JobRegistry
-from beam_runner_jobservices.rollbacks import Rollbacks
+from beam_runner_jobservices.rollbacks import RollbackSubmitter
 from beam_runner_jobservices.store import ArtifactStore, RemoteFiles
 from beam_runner_jobservices.threads import ThreadPerCall, start_retrying_thread
 from beam_runner_jobservices.user_queues import UserQueues
@@ -152,7 +152,7 @@ class JobServer:
         except BaseException:
             self._release_port(0.0)
             raise
-        self._preparations = Preparations(self._store, limits, clock)
+        self._preparations = PreparationRegistry(self._store, limits, clock)
         recorder = self._file or InMemoryRecorder()
         queues = UserQueues(guard.find_quota)
         self._registry = JobRegistry(
@@ -162,7 +162,9 @@ class JobServer:
             self._registry.restore_jobs(self._file.jobs)
         self._staging = StagingService(self._preparations, self._store, limits.staging_idle)
         self._pages = ""
-        rollbacks = Rollbacks(self._registry, self._store, plan_rollback, self.address, clock)
+        rollbacks = RollbackSubmitter(
+            self._registry, self._store, plan_rollback, self.address, clock
+        )
         runner = (kept_until, tell_story, make_savepoint, replay_quarantine)
         callers = (lambda: self._pages, guard.find_owner_limit, guard.find_user_name)
         observation = ObservationService(self._registry, *runner, rollbacks, *callers)

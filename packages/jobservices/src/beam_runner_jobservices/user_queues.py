@@ -98,7 +98,7 @@ class UserQueues:
         with self._lock:
             return job_id in self._queued
 
-    def set_waiting(self, spec: JobSpec) -> None:
+    def mark_job_waiting(self, spec: JobSpec) -> None:
         """Lets a job with a reserved place wait for its start. Does nothing if the job has ended."""
         with self._lock:
             if spec.job_id in self._queued:

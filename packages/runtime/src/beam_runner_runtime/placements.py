@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from beam_runner_runtime.bundles.binding import bind_process
+from beam_runner_runtime.bundles.binding import bind_worker_process
 from beam_runner_runtime.channel.stand_by import LaneRef
 
 
@@ -28,4 +28,4 @@ def serve_lane(ref: LaneRef) -> None:
         RuntimeError: The process has served another job.
     """
     with ExitStack() as at_exit:
-        bind_process(ref.endpoint, ref.job_id, at_exit.callback).serve_lane(ref.lane)
+        bind_worker_process(ref.endpoint, ref.job_id, at_exit.callback).serve_lane(ref.lane)

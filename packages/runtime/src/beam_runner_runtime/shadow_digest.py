@@ -6,7 +6,7 @@ from apache_beam.internal import pickler
 from beam_runner_embedded.input_digest import DigestInput
 
 
-def make_digest_payload(start: int) -> bytes:
+def make_shadow_digest_payload(start: int) -> bytes:
     """Returns the pickled DoFn and its arguments, in the format that Beam's Python SDK reads.
 
     Args:

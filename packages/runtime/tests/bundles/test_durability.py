@@ -28,7 +28,7 @@ from sample_chunks import keyed_chunk
 from small_plans import bundle_of, plan_of, stage
 
 from beam_runner_runtime.bundles.durability import CommittedFiles
-from beam_runner_runtime.bundles.neighbour_wait import NeighbourRetry
+from beam_runner_runtime.bundles.neighbour_wait import OutageRetry
 from beam_runner_runtime.channel.attempts import BundleFailure
 from beam_runner_runtime.channel.messages import (
     BundleReply,
@@ -112,10 +112,10 @@ def test_files_that_are_already_committed_are_not_synced_to_disk_again(disk: Dis
     assert reply.state is not None
     files = CommittedFiles(FileCache(disk.folder, durable=True), {})
     order: Any = attrs.evolve(_ORDER, state=reply.state.segments)
-    files.begin_order(order)
+    files.record_order_files(order)
     files.persist_entries([attrs.evolve(reply, done=BundleDone(1, 1))])
     assert disk.syncs == 0
-    files.begin_order(RunLoop(1, "1-loop1", b"", {("stage", 0): reply.state.segments}))
+    files.record_order_files(RunLoop(1, "1-loop1", b"", {("stage", 0): reply.state.segments}))
     files.persist_entries([attrs.evolve(reply, done=BundleDone(1, 1)), reply])
     assert disk.syncs == 2
 
@@ -195,7 +195,7 @@ def test_bundle_reply_during_long_outage_fails_with_name_of_service(
 
 def test_bundle_reply_during_short_outage_of_service_is_sent_later(tmp_path: Path) -> None:
     told: list[NeighbourWaitStatus] = []
-    wait = NeighbourRetry(told.append, 60.0, lambda: True, tmp_path)
+    wait = OutageRetry(told.append, 60.0, lambda: True, tmp_path)
     away = Away(tmp_path, FULL, STORE)
     reply = reply_of(tmp_path, "1-1-1")
     assert CommittedFiles(away, {}, wait).persist_reply(reply) == reply

@@ -27,9 +27,9 @@ from beam_runner_runtime.bundles.bundle_data import FolderData
 from beam_runner_runtime.bundles.inputs import (
     InputWindows,
     count_elements,
-    find_input,
+    find_input_of_element,
     list_remaining_inputs,
-    make_residuals,
+    make_residual_inputs,
     read_element_chunks,
     split_inputs,
 )
@@ -167,7 +167,7 @@ def test_drain_does_not_truncate_residual_of_restriction_that_it_must_not_trunca
         assert part.whole == (read([part]) == [b"primary"] or set(read([part])) <= whole)
     for residual in given_away:
         values = read([Input(residual.data)])
-        of_whole = find_input(inputs, cut_one).whole if values == [b"residual"] else None
+        of_whole = find_input_of_element(inputs, cut_one).whole if values == [b"residual"] else None
         assert residual.whole == (set(values) <= whole if of_whole is None else of_whole)
 
 
@@ -211,7 +211,7 @@ def test_split_of_input_with_selected_windows_selects_same_windows() -> None:
 
 
 def test_equal_residuals_have_distinct_references() -> None:
-    residuals = make_residuals([ResidualElement(encoded(b"x", 1234), 9, None)] * 2, "name")
+    residuals = make_residual_inputs([ResidualElement(encoded(b"x", 1234), 9, None)] * 2, "name")
     one, other = residuals
     assert one.data.ref != other.data.ref
     assert one.data.facts.min_timestamp == 1234
@@ -224,7 +224,7 @@ def test_residual_in_several_windows_becomes_data_per_window() -> None:
     coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
     beam_windows = [beam_window.IntervalWindow(w.start / 1000, w.end / 1000) for w in windows]
     element = coder.encode_nested(WindowedValue(b"x", 0.007, beam_windows))
-    residuals = make_residuals(
+    residuals = make_residual_inputs(
         [ResidualElement(element, 9, 5)],
         "name",
         InputWindows(WindowCoder.INTERVAL, is_split_by_window=True),
@@ -235,7 +235,7 @@ def test_residual_in_several_windows_becomes_data_per_window() -> None:
         assert (residual.delay, residual.watermark) == (9, 5)
         (chunk,) = read_element_chunks(FolderData(NOWHERE).read_rows, [Input(residual.data)])
         assert coder.decode_nested(bytes(chunk.data)) == WindowedValue(b"x", 0.007, (window,))
-    (single,) = make_residuals(
+    (single,) = make_residual_inputs(
         [ResidualElement(encoded(b"x"))],
         "name",
         InputWindows(WindowCoder.GLOBAL, is_split_by_window=True),
@@ -245,7 +245,7 @@ def test_residual_in_several_windows_becomes_data_per_window() -> None:
 
 @pytest.mark.parametrize("timestamp", [-(10**12), 0, 1, 1_700_000_000_123])
 def test_residual_timestamp_equals_timestamp_of_its_element(timestamp: int) -> None:
-    (residual,) = make_residuals([ResidualElement(encoded(b"x", timestamp))], "name")
+    (residual,) = make_residual_inputs([ResidualElement(encoded(b"x", timestamp))], "name")
     assert residual.data.facts.min_timestamp == timestamp
 
 
@@ -256,7 +256,7 @@ def test_residual_with_timestamp_after_window_holds_watermark_at_window_end() ->
     coder = WindowedValueCoder(BytesCoder(), IntervalWindowCoder()).get_impl()
     element = coder.encode_nested(WindowedValue(b"x", 0.012, [beam_window.IntervalWindow(0, 0.01)]))
     windows = InputWindows(WindowCoder.INTERVAL)
-    (deferred,) = make_residuals([ResidualElement(element)], "name", windows)
+    (deferred,) = make_residual_inputs([ResidualElement(element)], "name", windows)
     split = BundleSplit(-1, 1, (element,), (ResidualElement(element),))
     (kept,), (given_away,) = split_inputs([Input(elements("a", element))], split, "name", windows)
     for data in (deferred.data, kept.data, given_away.data):

@@ -21,7 +21,7 @@ from small_plans import plan_of, stage
 from worker_doubles import FakeHarness, FakeWorker, seen_in
 
 from beam_runner_runtime.bundles.loop import TaskLoop
-from beam_runner_runtime.bundles.neighbour_wait import NeighbourRetry
+from beam_runner_runtime.bundles.neighbour_wait import OutageRetry
 from beam_runner_runtime.channel.messages import LoopFailure, LoopReply, RunBundle, RunLoop
 
 MESSAGES = 8
@@ -99,7 +99,7 @@ def test_scheduler_loop_with_brief_state_outage_continues(
 
     monkeypatch.setattr(shard_stores, "_write_changes", fails_once)
     said: list[Any] = []
-    wait = NeighbourRetry(lambda _: None, SECONDS, lambda: True, rig.folder)
+    wait = OutageRetry(lambda _: None, SECONDS, lambda: True, rig.folder)
     loop = TaskLoop(order, rig.folder, worker, said.append, wait=wait)
     assert loop.run_loop() is None
     finish(rig, worker, said)
@@ -179,7 +179,7 @@ def test_scheduler_loop_ends_immediately_on_request_during_store_outage(tmp_path
     running = threading.Thread(target=lambda: replies.append(loop.run_loop()), daemon=True)
     running.start()
     assert began.wait(SECONDS)
-    loop.request_end()
+    loop.request_loop_end()
     goes_on.set()
     never.set()
     running.join(SECONDS)

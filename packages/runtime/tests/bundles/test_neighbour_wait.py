@@ -8,7 +8,7 @@ import pytest
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
 from beam_runner_runtime.bundles import neighbour_wait
-from beam_runner_runtime.bundles.neighbour_wait import NeighbourRetry
+from beam_runner_runtime.bundles.neighbour_wait import OutageRetry
 from beam_runner_runtime.channel.messages import NeighbourWaitStatus
 
 STORE = NeighbourUnavailable("the data store at s3://b", "no answer")
@@ -36,13 +36,13 @@ class Work:
 
 def test_call_to_unavailable_service_is_repeated_until_it_succeeds() -> None:
     told: list[NeighbourWaitStatus] = []
-    assert NeighbourRetry(told.append, 60.0, lambda: True, Path("x"))(Work(STORE, STORE)) == 3
+    assert OutageRetry(told.append, 60.0, lambda: True, Path("x"))(Work(STORE, STORE)) == 3
     assert told == [AWAITED, AWAITED, NeighbourWaitStatus()]
 
 
 def test_call_to_available_service_reports_no_outage() -> None:
     told: list[NeighbourWaitStatus] = []
-    assert NeighbourRetry(told.append, 60.0, lambda: True, Path("x"))(Work()) == 1
+    assert OutageRetry(told.append, 60.0, lambda: True, Path("x"))(Work()) == 1
     assert told == []
 
 
@@ -51,7 +51,7 @@ def test_call_to_unavailable_service_raises_after_time_limit() -> None:
     work = Work(*[STORE] * 1000)
     began = time.monotonic()
     with pytest.raises(NeighbourUnavailable, match="the data store at s3://b is unavailable"):
-        NeighbourRetry(told.append, 0.1, lambda: True, Path("x"))(work)
+        OutageRetry(told.append, 0.1, lambda: True, Path("x"))(work)
     assert 0.1 <= time.monotonic() - began < 30
     assert 2 < work.calls < 1000
     assert told[-1] == NeighbourWaitStatus(), "the wait has ended"
@@ -60,12 +60,12 @@ def test_call_to_unavailable_service_raises_after_time_limit() -> None:
 def test_call_to_unavailable_service_raises_immediately_if_job_has_ended() -> None:
     work = Work(STORE, STORE)
     with pytest.raises(NeighbourUnavailable):
-        NeighbourRetry(lambda _: None, 60.0, lambda: False, Path("x"))(work)
+        OutageRetry(lambda _: None, 60.0, lambda: False, Path("x"))(work)
     assert work.calls == 1
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError(errno.ENOENT, "no such file")])
 def test_call_to_service_raises_other_errors_unchanged(error: Exception) -> None:
     with pytest.raises(type(error)) as raised:
-        NeighbourRetry(lambda _: None, 60.0, lambda: True, Path("x"))(Work(error))
+        OutageRetry(lambda _: None, 60.0, lambda: True, Path("x"))(Work(error))
     assert raised.value is error

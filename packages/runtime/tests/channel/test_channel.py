@@ -28,7 +28,7 @@ from beam_runner_runtime.channel.client import (
     wait_for_lane,
 )
 from beam_runner_runtime.channel.endpoints import KNOCK, make_job_scope, make_stand_by_scope
-from beam_runner_runtime.channel.identity import make_identity
+from beam_runner_runtime.channel.identity import generate_server_identity
 from beam_runner_runtime.channel.messages import (
     ConfirmExit,
     EndJob,
@@ -70,13 +70,13 @@ class FakeJob:
         content = {"abc": [b"one", b"two"], "empty": []}
         yield from content[sha256]
 
-    def handle_attached(self, link: WorkerLink) -> None:
+    def handle_worker_attached(self, link: WorkerLink) -> None:
         self.heard.put(link)
 
     def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         self.heard.put(message)
 
-    def handle_detached(self, link: WorkerLink) -> None:
+    def handle_worker_detached(self, link: WorkerLink) -> None:
         self.heard.put("detached")
 
 
@@ -87,7 +87,7 @@ def job() -> FakeJob:
 
 @pytest.fixture(params=["plain", "encrypted"])
 def server(job: FakeJob, request: pytest.FixtureRequest) -> Iterator[ChannelServer]:
-    identity = make_identity() if request.param == "encrypted" else None
+    identity = generate_server_identity() if request.param == "encrypted" else None
     server = ChannelServer(ChannelAddress(), {"job-1": job}.get, ORDERS.__getitem__, identity)
     server.start()
     yield server
@@ -277,10 +277,12 @@ def test_reachability_check_of_silent_server_times_out() -> None:
 
 
 def test_channel_refuses_other_certificates_and_plain_text(job: FakeJob) -> None:
-    server = ChannelServer(ChannelAddress(), {"job-1": job}.get, ORDERS.get, make_identity())
+    server = ChannelServer(
+        ChannelAddress(), {"job-1": job}.get, ORDERS.get, generate_server_identity()
+    )
     server.start()
     try:
-        other = make_identity().certificate.decode()
+        other = generate_server_identity().certificate.decode()
         endpoint = server.endpoints.make_endpoint(KNOCK)
         assert "andshake" in check_server_reachable(
             attrs.evolve(endpoint, certificate=other), SECONDS

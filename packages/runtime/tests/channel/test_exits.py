@@ -22,7 +22,7 @@ recorder.install_fork_hooks()
 child = os.fork()
 if child == 0:
     {before}
-    exits.announce_folder(pathlib.Path(sys.argv[1]))
+    exits.send_folder_to_parent(pathlib.Path(sys.argv[1]))
     {end}
 while not recorder.reap_children():
     pass

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_runner_runtime.channel.place import ChannelAddress, is_loopback, parse_advertised
+from beam_runner_runtime.channel.place import ChannelAddress, is_loopback, parse_host_and_port
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_loopback_hosts_are_recognized(host: str, means_itself: bool) -> None:
     ],
 )
 def test_advertised_address_is_parsed_into_host_and_port(text: str, said: tuple[str, int]) -> None:
-    assert parse_advertised(text) == said
+    assert parse_host_and_port(text) == said
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_advertised_address_is_parsed_into_host_and_port(text: str, said: tuple[
 )
 def test_unusable_advertised_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected HOST or HOST:PORT"):
-        parse_advertised(text)
+        parse_host_and_port(text)
 
 
 def test_grpc_addresses_are_parsed() -> None:

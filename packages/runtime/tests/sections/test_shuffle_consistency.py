@@ -19,7 +19,7 @@ from beam_runner_runtime.sections.replies import SectionReply
 from beam_runner_runtime.sections.shuffle_consistency import (
     ExchangeError,
     find_mixed_level,
-    format_refusal,
+    format_section_refusal,
 )
 
 
@@ -74,7 +74,9 @@ def test_shuffle_check_reports_tasks_that_read_different_versions_of_output(run:
     assert reply.end is None
     assert find_mixed_level(reply, one.tasks) == level + 1
     names = one.prepared.plan.format_level(level)
-    assert format_refusal(names).startswith(f"Spark mixed two versions of the output of {names}")
+    assert format_section_refusal(names).startswith(
+        f"Spark mixed two versions of the output of {names}"
+    )
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])

@@ -77,13 +77,13 @@ class Job:
     def read_artifact(self, sha256: str) -> Iterator[bytes]:
         yield from ()
 
-    def handle_attached(self, link: WorkerLink) -> None:
+    def handle_worker_attached(self, link: WorkerLink) -> None:
         self.links.put(link)
 
     def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         self.heard.put(message)
 
-    def handle_detached(self, link: WorkerLink) -> None:
+    def handle_worker_detached(self, link: WorkerLink) -> None:
         self.lost.put(link)
 
 

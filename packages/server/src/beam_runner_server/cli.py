@@ -185,14 +185,14 @@ def _create_bound_server(
         from beam_runner_jobservices.errors import UnguardedAddress
 
         from beam_runner_server.job_server import RunnerServer
-        from beam_runner_server.standby import wait_until_needed
+        from beam_runner_server.standby import wait_until_state_is_free
 
     settings.platform.create_fork_server()
     try:
         if settings.standby:
             assert settings.state_dir is not None
             say.write_progress("stands by until no other server uses its --state-dir")
-            if not wait_until_needed(settings.state_dir, stopping):
+            if not wait_until_state_is_free(settings.state_dir, stopping):
                 return None
             say.write_progress("takes over the state")
         server = RunnerServer(settings)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from beam_runner_jobservices.errors import JobRejected
 from beam_runner_model.errors import Unavailable
-from beam_runner_runtime.bundles.failed_attempts import find_unavailable_neighbour
+from beam_runner_runtime.bundles.failed_attempts import find_unavailable_service
 from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
@@ -77,7 +77,7 @@ def report_unavailable_storage(folder: Path) -> Iterator[None]:
         away = (
             error
             if isinstance(error, JournalUnavailable)
-            else find_unavailable_neighbour(error, folder)
+            else find_unavailable_service(error, folder)
         )
         if away is None:
             raise

@@ -31,7 +31,7 @@ from beam_runner_planner.ignored_options import describe_ignored_options
 from beam_runner_planner.regrouped_windows import describe_regrouped_windows
 from beam_runner_runtime.bundles.preflight import BundleRequirements
 from beam_runner_runtime.channel.endpoints import KNOCK
-from beam_runner_runtime.channel.identity import make_identity
+from beam_runner_runtime.channel.identity import generate_server_identity
 from beam_runner_runtime.channel.server import ChannelServer
 from beam_runner_runtime.job_options import parse_runner_options
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -51,11 +51,11 @@ from beam_runner_server.option_checks import parse_options
 from beam_runner_server.quarantine_check import make_quarantine_settings
 from beam_runner_server.quarantine_replay import replay_quarantine
 from beam_runner_server.relative_paths import describe_relative_paths, find_reachable_folder
-from beam_runner_server.savepoints import Savepoints
-from beam_runner_server.shadow_programs import ShadowPrograms
-from beam_runner_server.shadow_runs import ShadowRuns
+from beam_runner_server.savepoints import SavepointManager
+from beam_runner_server.shadow_programs import ShadowProgramManager
+from beam_runner_server.shadow_runs import ShadowRunner
 from beam_runner_server.started_jobs import StartedJob
-from beam_runner_server.updates import JobUpdates, end_replaced_job
+from beam_runner_server.updates import JobUpdateManager, end_replaced_job
 from beam_runner_server.waiting_jobs import NeverStartedJob
 
 _PIECE = 1 << 20
@@ -95,18 +95,20 @@ class PlacedJobExecutor:
         self._started: dict[str, StartedJob] = {}
         self._is_closing = False
         self._planner = JobPlanner(placement, settings)
-        shadows = ShadowRuns(
-            ShadowPrograms(store, settings.folders, self._planner, self._launch_shadow)
+        shadows = ShadowRunner(
+            ShadowProgramManager(store, settings.folders, self._planner, self._launch_shadow)
         )
-        self._updates = JobUpdates(
+        self._updates = JobUpdateManager(
             store, self._planner, list_jobs, self._started.get, self._launch_next_job, shadows
         )
-        self._savepoints = Savepoints(store, settings.folders, self._planner, self._started.get)
+        self._savepoints = SavepointManager(
+            store, settings.folders, self._planner, self._started.get
+        )
         self._channel = ChannelServer(
             settings.channel,
             self._jobs.get,
             placement.get_standby_order,
-            None if settings.channel.is_private else make_identity(),
+            None if settings.channel.is_private else generate_server_identity(),
         )
         self._channel.start()
         placement.set_endpoints(self._channel.endpoints)
@@ -231,7 +233,7 @@ class PlacedJobExecutor:
         self._elsewhere = self._placement.check_bundle_requirements(needs) - {socket.gethostname()}
 
     def make_savepoint(self, job: JobInfo, url: str) -> Savepoint:
-        """Copies the committed state of a stream to a folder or store; see `Savepoints`."""
+        """Copies the committed state of a stream to a folder or store; see `SavepointManager`."""
         return self._savepoints.make_savepoint(job, url)
 
     def replay_quarantine(self, job: JobInfo, url: str, expired: bool) -> ReplayReport:

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from beam_runner_runtime import durations
-from beam_runner_runtime.channel.place import parse_advertised
+from beam_runner_runtime.channel.place import parse_host_and_port
 from beam_runner_storage.stores.spec import StoreSpec, parse_data_dir
 
 
@@ -93,6 +93,6 @@ def _parse_positive_integer(text: str, expected: str) -> int:
 def parse_advertised_address(text: str) -> tuple[str, int]:
     """Returns the host and port under which other machines reach this one; the port is 0 if the text has none."""
     try:
-        return parse_advertised(text)
+        return parse_host_and_port(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error

@@ -66,7 +66,7 @@ class JobFolders:
         """
         create_mark(self.spec)
 
-    def without_shared_store(self, master: str) -> JobFolders:
+    def copy_without_shared_store(self, master: str) -> JobFolders:
         """Returns a copy for a cluster whose machines share no store, and logs a warning."""
         _LOGGER.warning(
             "%s runs bundles on other machines, and no --data-dir names storage that"

@@ -16,7 +16,7 @@ from beam_runner_driver.coordination.watermark_checks import are_watermark_check
 from beam_runner_driver.reports.story import reconstruct_bundle_history
 from beam_runner_driver.tuning import RetrySettings
 from beam_runner_jobservices.errors import NotReady
-from beam_runner_jobservices.guard import AccessGuard, read_guard
+from beam_runner_jobservices.guard import AccessGuard, read_access_guard
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.ports import JobHandle, JobReporter
 from beam_runner_jobservices.server import JobServer, RemoteStorage
@@ -45,9 +45,9 @@ from beam_runner_server.executor_settings import ExecutorSettings
 from beam_runner_server.flags import ServerSettings
 from beam_runner_server.job_folders import JobFolders
 from beam_runner_server.placement_service import PlacementService
-from beam_runner_server.retained_streams import RetainedStreams
+from beam_runner_server.retained_streams import StreamRetention
 from beam_runner_server.rollbacks import plan_rollback
-from beam_runner_server.waiting_jobs import NeverStartedJob, wait_for_job_need
+from beam_runner_server.waiting_jobs import NeverStartedJob, wait_for_requirement
 
 _DRAIN_CHECK_SECONDS = 0.1
 
@@ -92,7 +92,7 @@ class RunnerServer:
             self._folder = settings.state_dir.absolute()
             remove_stale_folders()
         self._stopping = threading.Lock()
-        self._kept: RetainedStreams | None = None
+        self._kept: StreamRetention | None = None
         self._serving = self._draining = self._stopped = False
         self._executor: Future[PlacedJobExecutor] = Future()
         self.placement: PlacementService = settings.platform.create_placement()
@@ -121,7 +121,7 @@ class RunnerServer:
             )
             try:
                 self._store, self._data = self._open_store(settings)
-                self._kept = RetainedStreams(self._store, settings.keep_failed_streams)
+                self._kept = StreamRetention(self._store, settings.keep_failed_streams)
             except BaseException:
                 self._job_server.stop()
                 raise
@@ -204,7 +204,7 @@ class RunnerServer:
         self._data.check_store()
         self.placement.start()
         if not self.placement.is_on_this_machine and self._settings.data is None:
-            self._data = self._data.without_shared_store(self.placement.where)
+            self._data = self._data.copy_without_shared_store(self.placement.where)
         if remark := BEAM.describe_untested_version(beam_version):
             log.warning("%s", remark)
         log.info("%s is up at %s", self.placement.name, self.placement.where)
@@ -372,7 +372,7 @@ class RunnerServer:
         return self._store.find_lineage(job_id).owner
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
-        executor = wait_for_job_need(
+        executor = wait_for_requirement(
             self._executor, lambda: self._job_server.get_job_state(job.job_id), reporter
         )
         return executor if isinstance(executor, NeverStartedJob) else executor(job, reporter)
@@ -387,7 +387,7 @@ def _make_server_limits(settings: ServerSettings) -> ServerLimits:
 
 
 def _make_access_guard(settings: ServerSettings) -> AccessGuard:
-    guard = read_guard(
+    guard = read_access_guard(
         allow_remote=settings.allow_remote,
         token_file=settings.token_file,
         users_file=settings.users_file,

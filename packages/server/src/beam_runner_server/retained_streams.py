@@ -15,7 +15,7 @@ _LOOK_SECONDS = 60.0
 _LOGGER = logging.getLogger(__name__)
 
 
-class RetainedStreams:
+class StreamRetention:
     """Keeper of the retained state of streams, which removes expired state. Thread-safe.
 
     Args:

@@ -1,4 +1,4 @@
-"""Savepoints of streams, and jobs that start from a savepoint."""
+"""SavepointManager of streams, and jobs that start from a savepoint."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from beam_runner_server.job_folders import JobFolders
 from beam_runner_server.job_plans import JobPlanner
 from beam_runner_server.started_jobs import StartedJob
 from beam_runner_server.store_urls import parse_store_url
-from beam_runner_server.update_messages import list_refusals, make_message_lines
+from beam_runner_server.update_messages import list_update_refusals, make_update_message_lines
 
 
-class Savepoints:
+class SavepointManager:
     """Creates savepoints, and starts jobs from savepoints. Thread-safe.
 
     Args:
@@ -103,9 +103,9 @@ class Savepoints:
         try:
             savepoint = read_savepoint(update.savepoint)
             comparison = compare_with_ledger(savepoint.ledger, next_job, is_savepoint=True)
-            reporter.report_messages(make_message_lines(comparison.report))
+            reporter.report_messages(make_update_message_lines(comparison.report))
             if comparison.report.is_refused:
-                raise _make_rejection(update.savepoint, list_refusals(comparison.report))
+                raise _make_rejection(update.savepoint, list_update_refusals(comparison.report))
             if update.is_check:
                 return None
             ledger = make_next_ledger(

@@ -23,7 +23,7 @@ from beam_runner_planner.errors import InvalidPipeline
 from beam_runner_planner.shadow_pipelines import make_shadow_pipeline
 from beam_runner_runtime.option_values import remove_options
 from beam_runner_runtime.quarantine_options import QUARANTINE_OPTIONS
-from beam_runner_runtime.shadow_digest import make_digest_payload
+from beam_runner_runtime.shadow_digest import make_shadow_digest_payload
 from beam_runner_runtime.update_options import ShadowOptions, remove_update_options
 from beam_runner_storage.journal.store import JournalStore
 
@@ -88,7 +88,7 @@ class ShadowProgram:
 
 
 @attrs.frozen
-class ShadowPrograms:
+class ShadowProgramManager:
     """Maker of the programs of shadow runs.
 
     Attributes:
@@ -125,7 +125,7 @@ class ShadowPrograms:
         Raises:
             JobRejected: a shadow run of the pipeline isn't possible.
         """
-        digest = make_digest_payload(start)
+        digest = make_shadow_digest_payload(start)
         try:
             made = make_shadow_pipeline(spec.pipeline, options.skip, options.reread, digest)
         except InvalidPipeline as error:

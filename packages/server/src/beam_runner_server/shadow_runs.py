@@ -38,9 +38,9 @@ from beam_runner_storage.removal import remove_tree
 from beam_runner_storage.unavailable import NeighbourUnavailable
 
 from beam_runner_server.captures import capture_running_job
-from beam_runner_server.shadow_programs import ShadowProgram, ShadowPrograms
+from beam_runner_server.shadow_programs import ShadowProgram, ShadowProgramManager
 from beam_runner_server.started_jobs import StartedJob
-from beam_runner_server.update_messages import list_refusals
+from beam_runner_server.update_messages import list_update_refusals
 
 _LOOK_SECONDS = 0.25
 _ACCEPT_SECONDS = 10.0
@@ -48,14 +48,14 @@ _RETRY_SECONDS = 1.0
 _LOGGER = logging.getLogger(__name__)
 
 
-class ShadowRuns:
+class ShadowRunner:
     """Runner of shadow runs. Thread-safe.
 
     Args:
         programs: maker of the programs.
     """
 
-    def __init__(self, programs: ShadowPrograms) -> None:
+    def __init__(self, programs: ShadowProgramManager) -> None:
         self._programs = programs
 
     def complete_run(
@@ -214,7 +214,7 @@ def _capture_acceptable_state(
         contents.release_files()
         is_final = any(one.is_refused_permanently for one in refused)
         if is_final or time.monotonic() > deadline or request.withdrawn.wait(_RETRY_SECONDS):
-            raise JobRejected(list_refusals(refused[0]), unsupported=False)
+            raise JobRejected(list_update_refusals(refused[0]), unsupported=False)
 
 
 def _wait_for_programs(pair: Sequence[ShadowProgram], deadline: float, request: JobUpdate) -> None:

@@ -22,7 +22,7 @@ servers tries to take over.
 """
 
 
-def wait_until_needed(state: StoreSpec | Path, stopping: threading.Event) -> bool:
+def wait_until_state_is_free(state: StoreSpec | Path, stopping: threading.Event) -> bool:
     """Waits until no server uses the state, and returns True; returns False after ``stopping`` is set.
 
     If the state is in a folder, waits until the active server exits, which releases its file lock.

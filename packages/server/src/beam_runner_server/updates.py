@@ -30,10 +30,10 @@ from beam_runner_storage.journal.store import JournalStore
 
 from beam_runner_server.job_answers import wait_for_answer
 from beam_runner_server.job_plans import JobPlanner
-from beam_runner_server.shadow_runs import ShadowRuns
+from beam_runner_server.shadow_runs import ShadowRunner
 from beam_runner_server.started_jobs import StartedJob
 from beam_runner_server.update_choice import choose_job_to_replace
-from beam_runner_server.update_messages import describe_refusal, make_message_lines
+from beam_runner_server.update_messages import describe_update_refusal, make_update_message_lines
 from beam_runner_server.updating_job import UpdatingJob
 from beam_runner_server.waiting_jobs import NeverStartedJob
 
@@ -45,7 +45,7 @@ Launch: TypeAlias = Callable[[JobSpec, JobReporter, JobLedger], RunningJob | Non
 """Function that starts a job with a ledger (committed state). Returns None if the server is stopping."""
 
 
-class JobUpdates:
+class JobUpdateManager:
     """Manager of the updates in progress, each of which has a thread. Thread-safe.
 
     Args:
@@ -64,7 +64,7 @@ class JobUpdates:
         list_jobs: Callable[[], Iterable[JobInfo]],
         find_started: Callable[[str], StartedJob | None],
         launch: Launch,
-        shadows: ShadowRuns,
+        shadows: ShadowRunner,
     ) -> None:
         self._store = store
         self._planner = planner
@@ -160,11 +160,11 @@ class JobUpdates:
                 if running is not None:
                     handle.attach_job(running)
             case UpdateOutcome.CHECKED if not answer.report.is_refused_permanently:
-                reporter.report_messages(make_message_lines(answer.report))
+                reporter.report_messages(make_update_message_lines(answer.report))
                 reporter.report_state(JobState.DONE)
             case UpdateOutcome.CHECKED | UpdateOutcome.REFUSED:
-                reporter.report_messages(make_message_lines(answer.report))
-                text = describe_refusal(name, answer)
+                reporter.report_messages(make_update_message_lines(answer.report))
+                text = describe_update_refusal(name, answer)
                 reporter.report_state(JobState.FAILED, text)
                 if not request.is_check:
                     old.reporter.report_message(
@@ -173,7 +173,7 @@ class JobUpdates:
             case UpdateOutcome.INTERRUPTED if request.withdrawn.is_set():
                 reporter.report_state(JobState.CANCELLED)
             case UpdateOutcome.INTERRUPTED:
-                reporter.report_state(JobState.FAILED, describe_refusal(name, answer))
+                reporter.report_state(JobState.FAILED, describe_update_refusal(name, answer))
             case UpdateOutcome.UNKNOWN:
                 _LOGGER.warning("job %s is left to the next server", job.job_id)
 
@@ -212,10 +212,10 @@ def _record_replacement(
     keep_seconds: float,
     report: UpdateReport,
 ) -> None:
-    reporter.report_messages(make_message_lines(report))
+    reporter.report_messages(make_update_message_lines(report))
     reporter.report_message(Importance.BASIC, f"the job replaces job {old.spec.job_id}")
     reporter.record_succession(Succession(predecessor=old.spec.job_id))
-    old.reporter.report_messages(make_message_lines(report))
+    old.reporter.report_messages(make_update_message_lines(report))
     old.reporter.report_message(Importance.BASIC, f"job {job_id} replaces this job")
     old.reporter.record_succession(
         Succession(successor=job_id, program_kept_until=_compute_retention_end(keep_seconds))

@@ -31,7 +31,7 @@ class NeverStartedJob(JobHandle):
         return JobMetrics()
 
 
-def wait_for_job_need(
+def wait_for_requirement(
     what: Future[_T], state: Callable[[], JobState], reporter: JobReporter
 ) -> _T | NeverStartedJob:
     """Waits for an object that a job needs, such as the system for its worker processes, and

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from beam_runner_jobservices.guard import read_guard
+from beam_runner_jobservices.guard import read_access_guard
 from beam_runner_model.jobs import JobState
 
 from .conftest import FakeJob, FakeServer
@@ -46,7 +46,7 @@ def test_list_command_with_user_prints_jobs_of_user(
     )
     (tmp_path / "users.toml").write_text("".join(tables))
     (tmp_path / "token").write_text(tokens["ann"])
-    server = FakeServer(tmp_path, read_guard(users_file=tmp_path / "users.toml"))
+    server = FakeServer(tmp_path, read_access_guard(users_file=tmp_path / "users.toml"))
     try:
         jobs = {name: server.submit("words", token) for name, token in tokens.items()}
 

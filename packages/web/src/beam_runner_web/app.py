@@ -28,7 +28,7 @@ from .html.pages import JOB_PAGES, PageContents, Values
 from .html.rendering import STATIC, Renderer
 from .html.report import render_report
 from .settings import WebSettings
-from .watch.watching import OpenJobs
+from .watch.watching import JobFollowers
 
 _CALLS_AT_ONCE = 8
 _TIDY_SECONDS = 5.0
@@ -100,7 +100,7 @@ class _RequestHandlers:
         check_readiness: Callable[[], Readiness],
     ) -> None:
         self._settings = settings
-        self._watches = OpenJobs(connect)
+        self._watches = JobFollowers(connect)
         self._pages = PageContents(self._watches, settings)
         self._renderer = Renderer(settings.root_path)
         self._limiter = CapacityLimiter(_CALLS_AT_ONCE)

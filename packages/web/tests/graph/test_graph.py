@@ -5,7 +5,7 @@ from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_web.graph.graph import choose_open_composites, limit_view, make_view
+from beam_runner_web.graph.graph import choose_open_composites, limit_graph_view, make_graph_view
 
 from ..conftest import add_step, word_count
 
@@ -15,7 +15,7 @@ def tree() -> StepTree:
 
 
 def pairs(found: StepTree, *opened: str) -> set[tuple[str, str]]:
-    return {(edge.source, edge.target) for edge in make_view(found, opened).edges}
+    return {(edge.source, edge.target) for edge in make_graph_view(found, opened).edges}
 
 
 def test_graph_omits_root_composite_that_only_wraps_other_steps() -> None:
@@ -42,7 +42,7 @@ def test_graph_edge_of_side_input_is_dashed() -> None:
     step = pipeline.components.transforms["side"]
     step.spec.payload = payload.SerializeToString()
     pipeline.components.transforms["root"].subtransforms.append("side")
-    edges = make_view(StepTree(describe_pipeline(pipeline.SerializeToString())), ()).edges
+    edges = make_graph_view(StepTree(describe_pipeline(pipeline.SerializeToString())), ()).edges
     assert {(e.source, e.side) for e in edges if e.target == "side"} == {
         ("t0", True),
         ("t3", False),
@@ -53,7 +53,7 @@ def test_graph_edge_of_side_input_is_dashed() -> None:
 def test_graph_view_has_each_step_once_and_edges_only_between_closed_steps(
     opened: set[str],
 ) -> None:
-    found = make_view(tree(), opened)
+    found = make_graph_view(tree(), opened)
     assert len(set(found.visible)) == len(found.visible)
     closed = set(found.visible) - found.opened
     assert all({edge.source, edge.target} <= closed for edge in found.edges)
@@ -66,9 +66,9 @@ def test_limited_graph_has_nearest_steps_in_both_directions() -> None:
             pipeline, f"s{number}", f"S{number}", {"in": f"p{number}"}, {"out": f"p{number + 1}"}
         )
         pipeline.components.transforms["root"].subtransforms.append(f"s{number}")
-    view = make_view(StepTree(describe_pipeline(pipeline.SerializeToString())), ())
+    view = make_graph_view(StepTree(describe_pipeline(pipeline.SerializeToString())), ())
     assert view.too_large
-    found = limit_view(view, "s150")
+    found = limit_graph_view(view, "s150")
     assert not found.too_large
     numbers = [int(key[1:]) for key in found.visible]
     assert numbers == list(range(130, 170)) or numbers == list(range(131, 171))

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from waiting import eventually
 
 from beam_runner_web.html.job_health import add_health
-from beam_runner_web.html.job_list import JobLine, filter_jobs, read_job_lines
+from beam_runner_web.html.job_list import JobListLine, filter_jobs, read_job_lines
 
 from ..conftest import Observed, Server, bundle, stage
 
@@ -58,8 +58,8 @@ def test_job_list_line_with_retained_state_shows_expiry() -> None:
     assert [line.kept_until for line in read_job_lines(client)] == [99.0, None]
 
 
-def line(key: str, state: JobState, started: float, ended: float | None = None) -> JobLine:
-    return JobLine(f"{key}-{started:.0f}", key, state, False, started, ended)
+def line(key: str, state: JobState, started: float, ended: float | None = None) -> JobListLine:
+    return JobListLine(f"{key}-{started:.0f}", key, state, False, started, ended)
 
 
 LINES = (

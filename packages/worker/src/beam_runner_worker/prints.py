@@ -61,7 +61,7 @@ class PrintCapture(io.TextIOBase):
         if not transform or self._records.is_sending:
             return self._original.write(text)
         if getattr(self._partial, "transform", transform) != transform:
-            self.end_line()
+            self.send_incomplete_line()
         *lines, rest = (getattr(self._partial, "text", "") + text).split("\n")
         if len(rest) > _LONGEST_LINE:
             lines, rest = [*lines, rest], ""
@@ -70,7 +70,7 @@ class PrintCapture(io.TextIOBase):
             self._send_line(line, transform)
         return len(text)
 
-    def end_line(self) -> None:
+    def send_incomplete_line(self) -> None:
         """Sends the incomplete line of this thread."""
         text = getattr(self._partial, "text", "")
         if text:

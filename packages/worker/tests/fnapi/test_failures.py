@@ -9,7 +9,10 @@ from beam_runner_model.chunks import StageTimer
 from beam_runner_model.texts import MOST_CHARACTERS
 
 from beam_runner_worker.fnapi.bundle import SdkBundle
-from beam_runner_worker.fnapi.failures import create_bundle_error, describe_possible_elements
+from beam_runner_worker.fnapi.failures import (
+    create_bundle_error,
+    describe_possibly_failing_elements,
+)
 
 PYTHON = """Traceback (most recent call last):
   File "apache_beam/runners/common.py", line 1498, in process
@@ -140,13 +143,15 @@ def given(elements: int = 0, data: bytes = b"abc", done: float = 0.0, timers: in
     ],
 )
 def test_sdk_error_names_known_parts_of_failing_element(bundle: SdkBundle, element: str) -> None:
-    assert describe_possible_elements(TWO_LINES, bundle) == element
+    assert describe_possibly_failing_elements(TWO_LINES, bundle) == element
 
 
 @pytest.mark.parametrize("method", ["_invoke_bundle_method", "_invoke_lifecycle_method"])
 def test_sdk_error_without_element_names_no_element(method: str) -> None:
     assert (
-        describe_possible_elements(PYTHON.replace("in process", f"in {method}"), given(9, timers=1))
+        describe_possibly_failing_elements(
+            PYTHON.replace("in process", f"in {method}"), given(9, timers=1)
+        )
         == ""
     )
 
@@ -154,7 +159,7 @@ def test_sdk_error_without_element_names_no_element(method: str) -> None:
 def test_sdk_error_in_timer_names_only_the_timer() -> None:
     text = PYTHON.replace("in process", "in process_user_timer")
     assert (
-        describe_possible_elements(text, given(9, timers=1))
+        describe_possibly_failing_elements(text, given(9, timers=1))
         == "the timer 'clock' of the key 016b (encoded)"
     )
 

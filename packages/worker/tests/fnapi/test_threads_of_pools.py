@@ -126,7 +126,9 @@ def test_worker_pool_threads_are_not_awaited_after_teardown(kind: type[PoolOfGo]
     server = FnApiServer(job, Artifacts(), Logs(), limits=HarnessLimits(teardown=300.0))
     try:
         connection = server.get_harness("go").get_connected_sdk().connection
-        wait_until(lambda: not connection.wait_until_data_ended(0.5))  # once the stream has started
+        wait_until(
+            lambda: not connection.wait_until_data_stream_ended(0.5)
+        )  # once the stream has started
     finally:
         before = time.monotonic()
         server.close()

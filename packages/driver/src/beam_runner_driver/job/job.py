@@ -191,11 +191,11 @@ class RunningJob:
     def read_artifact(self, sha256: str) -> Iterator[bytes]:
         return self._artifact(sha256)
 
-    def handle_attached(self, link: WorkerLink) -> None:
+    def handle_worker_attached(self, link: WorkerLink) -> None:
         """Handles a new worker process."""
         self._processes.add_process(link)
 
-    def handle_detached(self, link: WorkerLink) -> None:
+    def handle_worker_detached(self, link: WorkerLink) -> None:
         """Handles the exit of a worker process: queues an event for the job's thread."""
         if self._processes.remove_process(link):
             link.end = self._processes.wait_for_exit(link)

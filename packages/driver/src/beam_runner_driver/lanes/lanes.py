@@ -207,7 +207,7 @@ class LaneDispatcher:
     def handle_lane_end(self, number: int) -> LostWork:
         """Handles the end of a lane, which can come before the loss of its process. Returns the lost work."""
         self.alive.discard(number)
-        self._slots.count_ended_slot(number)
+        self._slots.count_released_slot(number)
         lane = self._lanes.pop(number, None)
         return LostWork() if lane is None else self._detach_lane(lane)
 

@@ -86,7 +86,7 @@ class JobSlots:
         with self._slots.lock:
             self._slots.places.record_slot(self._job_id, lane)
 
-    def count_ended_slot(self, lane: int) -> None:
+    def count_released_slot(self, lane: int) -> None:
         """Records that a lane has released its slot or will never get a slot. Later calls for the
         same lane have no effect.
         """

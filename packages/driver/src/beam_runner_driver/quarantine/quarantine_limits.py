@@ -36,7 +36,7 @@ def refuse_excess_units(
     for entry in entries:
         if isinstance(entry, BundleReply) and entry.quarantined:
             if len(entry.quarantined) > room:
-                admitted.append(_make_refusal(entry, order.full_reason))
+                admitted.append(_make_refusal(entry, order.quarantine_full_reason))
                 continue
             room -= len(entry.quarantined)
         admitted.append(entry)

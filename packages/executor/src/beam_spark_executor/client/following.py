@@ -34,7 +34,7 @@ class JobListener(Protocol):
 
 
 @attrs.frozen
-class JobAddress:
+class JobConnection:
     """Address of a job on a server, with methods that retry calls while the server is lost.
 
     Attributes:
@@ -127,7 +127,7 @@ class JobAddress:
 class _ReconnectPauses:
     """Pauses between attempts to reconnect, and one log message for each loss of the connection."""
 
-    def __init__(self, address: JobAddress) -> None:
+    def __init__(self, address: JobConnection) -> None:
         self._address = address
         self._is_lost = False
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from beam_spark_executor.client.displays import Display
-from beam_spark_executor.client.following import JobAddress
+from beam_spark_executor.client.following import JobConnection
 
 if TYPE_CHECKING:
     from beam_runner_jobservices.client import JobClient
@@ -94,7 +94,7 @@ class JobProgress:
                 is_written = True
                 self._display.write_line(text)
 
-    def show_submitted_job(self, address: JobAddress) -> None:
+    def show_submitted_job(self, address: JobConnection) -> None:
         """Shows that the job has started, and the address of its web page if the server has pages."""
         self._began = time.monotonic()
         self._display.write_line(f"job {address.job_id} runs on {address.endpoint}")
@@ -114,7 +114,7 @@ class JobProgress:
         return self._display.pause()
 
     @contextlib.contextmanager
-    def watch(self, address: JobAddress) -> Iterator[None]:
+    def watch(self, address: JobConnection) -> Iterator[None]:
         """Shows the progress of a job within a ``with`` block, and the final state at its end."""
         ended = threading.Event()
         watching = threading.Thread(
@@ -128,7 +128,7 @@ class JobProgress:
             watching.join(_CALL_SECONDS)
             self._display.set_status("")
 
-    def show_end(self, address: JobAddress) -> None:
+    def show_end(self, address: JobConnection) -> None:
         """Shows the final state of a job, and the job's element counts."""
         from beam_runner_jobservices.client import JobClient
         from beam_runner_jobservices.errors import JobApiError
@@ -141,7 +141,7 @@ class JobProgress:
             text = f"{text}: {JobCounts.from_figures(figures, is_done=is_done)}"
         self._display.write_line(text)
 
-    def _poll_job(self, address: JobAddress, ended: threading.Event) -> None:
+    def _poll_job(self, address: JobConnection, ended: threading.Event) -> None:
         from beam_runner_jobservices.client import JobClient
 
         began = time.monotonic()
@@ -157,7 +157,7 @@ class JobProgress:
                     return
                 pause = max(_TICK_SECONDS, _COST_FACTOR * (time.monotonic() - asked))
 
-    def _find_web_page(self, client: JobClient, address: JobAddress) -> None:
+    def _find_web_page(self, client: JobClient, address: JobConnection) -> None:
         from beam_runner_jobservices.errors import JobApiError
 
         with contextlib.suppress(JobApiError):
@@ -170,7 +170,7 @@ class JobProgress:
     def _show_counts(
         self,
         client: JobClient,
-        address: JobAddress,
+        address: JobConnection,
         last: _LastCounts,
         estimated: _EstimatedJob,
     ) -> None:
@@ -197,7 +197,7 @@ class _EstimatedJob:
     estimates: ProgressEstimates = attrs.field(factory=lambda: _make_estimates())
     began: float = attrs.field(factory=time.monotonic)
 
-    def read_figures(self, client: JobClient, address: JobAddress) -> JobFigures:
+    def read_figures(self, client: JobClient, address: JobConnection) -> JobFigures:
         """Returns the current metrics of the job."""
         from beam_runner_jobservices.errors import JobApiError
         from beam_runner_jobservices.figures.step_metrics import compute_figures
@@ -210,7 +210,7 @@ class _EstimatedJob:
         return compute_figures(client.get_metrics(address.job_id), self.tree)
 
     def describe(
-        self, client: JobClient, address: JobAddress, figures: JobFigures, state: str
+        self, client: JobClient, address: JobConnection, figures: JobFigures, state: str
     ) -> str:
         """Returns the progress of the job as the page of the job shows it; leaves out unknown values."""
         from beam_runner_jobservices.figures.progress_texts import describe_progress
@@ -226,7 +226,7 @@ class _EstimatedJob:
         parts = describe_progress(progress, JobState.__members__.get(state, JobState.RUNNING))
         return "".join(f", {one}" for one in parts)
 
-    def _find_execution(self, client: JobClient, address: JobAddress) -> Execution | None:
+    def _find_execution(self, client: JobClient, address: JobConnection) -> Execution | None:
         from beam_runner_jobservices.errors import JobApiError
 
         with contextlib.suppress(JobApiError):  # Ignore servers that don't report bundles
@@ -254,7 +254,7 @@ class _LastCounts:
     counts: JobCounts = JobCounts()
     changed: float = attrs.field(factory=time.monotonic)
 
-    def describe_standstill(self, client: JobClient, address: JobAddress, now: JobCounts) -> str:
+    def describe_standstill(self, client: JobClient, address: JobConnection, now: JobCounts) -> str:
         """Returns the reason why a job makes no progress; empty while the job's counts change."""
         from beam_runner_jobservices.errors import JobApiError
         from beam_runner_jobservices.figures.texts import sanitize_for_display

@@ -12,7 +12,7 @@ from apache_beam.runners.portability.portable_runner import MESSAGE_LOG_LEVELS, 
 from apache_beam.runners.runner import PipelineState
 
 from beam_spark_executor.client.error_texts import format_failure
-from beam_spark_executor.client.following import JobAddress
+from beam_spark_executor.client.following import JobConnection
 from beam_spark_executor.client.printed_lines import read_printed_line
 from beam_spark_executor.client.progress import JobProgress
 
@@ -40,7 +40,7 @@ class BeamSparkResult(PipelineResult):
     def __init__(
         self,
         of: PipelineResult,
-        address: JobAddress,
+        address: JobConnection,
         progress: JobProgress,
         interrupt: str,
         *,

@@ -27,7 +27,7 @@ from beam_runner_worker import main_classes
 
 from beam_spark_executor.client.connecting import connect_to_job_service
 from beam_spark_executor.client.displays import ProgressMode, make_display
-from beam_spark_executor.client.following import JobAddress
+from beam_spark_executor.client.following import JobConnection
 from beam_spark_executor.client.interrupts import describe_interrupt
 from beam_spark_executor.client.main_classes import pickle_main_classes
 from beam_spark_executor.client.options import BeamSparkOptions
@@ -124,7 +124,7 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         if self._files is not None:
             self._files.cleanup()  # the server has a copy
         timeout = options.view_as(PortableOptions).job_server_timeout
-        address = JobAddress(server.endpoint, result._job_id, timeout, server.get_exit_reason)
+        address = JobConnection(server.endpoint, result._job_id, timeout, server.get_exit_reason)
         progress.show_submitted_job(address)
         interrupt = describe_interrupt(server, options, address.job_id)
         finished = BeamSparkResult(

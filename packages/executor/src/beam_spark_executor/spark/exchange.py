@@ -31,7 +31,7 @@ def create_empty_inputs(context: SparkContext, tasks: int) -> Exchanged:
     return context.parallelize(range(tasks), tasks).mapPartitions(_empty_iterator)
 
 
-class Exchanges:
+class SparkShuffles:
     """Shuffles of one Spark job, with a method that removes their files after the job. Not
     thread-safe.
 

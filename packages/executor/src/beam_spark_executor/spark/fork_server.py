@@ -39,7 +39,7 @@ _HEADER = struct.Struct("!I")
 _CREDENTIALS = struct.Struct("3i")
 
 
-def is_supported() -> bool:
+def is_fork_server_supported() -> bool:
     """Returns whether this operating system supports the fork server; otherwise each daemon imports by itself."""
     return reaper.is_reaper_supported()
 

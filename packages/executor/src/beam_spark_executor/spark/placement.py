@@ -20,8 +20,8 @@ from beam_spark_executor.spark.pool import WorkerPools
 from beam_spark_executor.spark.session import RunningSpark
 from beam_spark_executor.spark.settings import is_on_this_machine, is_single_process
 from beam_spark_executor.spark.shutdown import SPARK_LIMITS
-from beam_spark_executor.spark.spark_jobs import SparkJobs
-from beam_spark_executor.spark.stand_by import StandByKeeper
+from beam_spark_executor.spark.spark_jobs import SparkJobPlacement
+from beam_spark_executor.spark.stand_by import StandbyTaskKeeper
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class SparkPlacement:
         self._spark = spark
         self._fork_server = fork_server
         self._pools: WorkerPools | None = None
-        self._stand_bys: StandByKeeper | None = None
+        self._stand_bys: StandbyTaskKeeper | None = None
         self._endpoints: EndpointFactory | None = None
         self._cores: ClusterCores | None = None
 
@@ -123,20 +123,20 @@ class SparkPlacement:
     def set_endpoints(self, endpoints: EndpointFactory) -> None:
         assert self._pools is not None
         self._endpoints = endpoints
-        self._stand_bys = StandByKeeper(self._pools, endpoints, wanted=self._needs_standby)
+        self._stand_bys = StandbyTaskKeeper(self._pools, endpoints, wanted=self._needs_standby)
         self._stand_bys.ensure_standby()
 
     def get_standby_order(self, number: int) -> StandByOrder:
         assert self._stand_bys is not None
         return self._stand_bys.get_standby_order(number)
 
-    def create_job_placement(self, job_id: str, name: str) -> SparkJobs:
+    def create_job_placement(self, job_id: str, name: str) -> SparkJobPlacement:
         assert self._pools is not None
         assert self._stand_bys is not None
         assert self._endpoints is not None
         endpoint = self._endpoints.make_endpoint(make_job_scope(job_id))
         stand_bys, cores = self._stand_bys, lambda: self.cores
-        return SparkJobs(self._spark, self._pools, stand_bys, endpoint, job_id, cores, name)
+        return SparkJobPlacement(self._spark, self._pools, stand_bys, endpoint, job_id, cores, name)
 
     def handle_job_end(self) -> None:
         assert self._stand_bys is not None

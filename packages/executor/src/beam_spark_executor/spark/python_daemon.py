@@ -263,7 +263,7 @@ def main() -> None:
     """Runs a daemon that the fork server forks, and waits for its exit. Without a fork server, runs
     the daemon in this process.
     """
-    if fork_server.is_supported():
+    if fork_server.is_fork_server_supported():
         try:
             fork_server.run_daemon_in_fork(_import_task_modules, _run_daemon)
             return

@@ -14,26 +14,29 @@ from pathlib import Path
 import attrs
 from beam_runner_engine.scheduler.events import BundleDone
 from beam_runner_planner.plan import JobPlan
-from beam_runner_runtime.bundles.binding import bind_process
+from beam_runner_runtime.bundles.binding import bind_worker_process
 from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, SectionRefusal
 from beam_runner_runtime.channel.messages import BundleReply, Endpoint, FromWorker, RunBundle
 from beam_runner_runtime.memory import compute_section_budget
 from beam_runner_runtime.processes.allocation import retain_freed_memory
 from beam_runner_runtime.sections.ends import SectionEnd
 from beam_runner_runtime.sections.inbox import SectionInbox
-from beam_runner_runtime.sections.plan import SectionPlan, explain_refusal
+from beam_runner_runtime.sections.plan import SectionPlan, explain_section_refusal
 from beam_runner_runtime.sections.process import get_section_process
-from beam_runner_runtime.sections.replies import SectionReply, merge_replies
-from beam_runner_runtime.sections.shuffle_consistency import find_mixed_level, format_refusal
+from beam_runner_runtime.sections.replies import SectionReply, merge_section_replies
+from beam_runner_runtime.sections.shuffle_consistency import (
+    find_mixed_level,
+    format_section_refusal,
+)
 from beam_runner_runtime.sections.task import SectionOrder, SectionTask, prepare_section_once
-from beam_runner_runtime.sections.wire import decode_reply, encode_reply
+from beam_runner_runtime.sections.wire import decode_section_reply, encode_section_reply
 from beam_spark_io.spark.reasons import find_failure_reason, find_worker_error
 from pyspark import Broadcast, SparkContext, TaskContext
 
 from beam_spark_executor.spark.exchange import (
     Exchanged,
-    Exchanges,
     Parcels,
+    SparkShuffles,
     create_empty_inputs,
     gather_results,
 )
@@ -92,7 +95,7 @@ class SparkSectionRunner:
             title: name of the job on Spark's pages.
         """
         attempt = order.attempt
-        if reason := explain_refusal(self._plan, order.bundle.parts):
+        if reason := explain_section_refusal(self._plan, order.bundle.parts):
             return SectionRefusal(attempt, reason)
         stages = SectionPlan.from_parts(self._plan, order.bundle.parts, self._shards)
         self._ends[attempt] = None
@@ -124,7 +127,7 @@ class SparkSectionRunner:
         section = context.broadcast(SectionOrder(order, self._shards))
         self._pools.begin_spark_job(self._slot, f"beam-{self._job_id}", title)
         context.addJobTag(self._make_spark_job_tag(order.attempt))
-        exchanges = Exchanges(context)
+        exchanges = SparkShuffles(context)
         try:
             with self._pools.list_workers_of_slot(self._slot):
                 ref = SectionRef(self._endpoint, self._job_id, order.name, section)
@@ -135,10 +138,10 @@ class SparkSectionRunner:
             context.setLocalProperty(_CALL_SITE, None)
             exchanges.remove_files()
             section.destroy()
-        return decode_reply(encoded)
+        return decode_section_reply(encoded)
 
     def _create_section_tasks(
-        self, stages: SectionPlan, ref: SectionRef, exchanges: Exchanges
+        self, stages: SectionPlan, ref: SectionRef, exchanges: SparkShuffles
     ) -> Exchanged:
         """Returns the Spark tasks of a section, level by level, and the final task, which gathers
         the replies of the other tasks.
@@ -162,7 +165,7 @@ class SparkSectionRunner:
             return reply.end
         level = find_mixed_level(reply, stages.tasks)
         if level is not None:
-            text = format_refusal(stages.format_level(max(0, level - 1)))
+            text = format_section_refusal(stages.format_level(max(0, level - 1)))
             _LOGGER.warning("job %s: %s", self._job_id, text)
             return BundleFailure(attempt, None, text)
         outputs = tuple(output for one in reply.outputs for output in one.outputs)
@@ -183,7 +186,9 @@ class _LevelTasks:
     def __call__(self, number: int, parcels: Parcels) -> Iterator[tuple[int, bytes]]:
         ref = self.ref
         retain_freed_memory(compute_section_budget())
-        process = get_section_process(bind_process(ref.endpoint, ref.job_id, register_exit_hook))
+        process = get_section_process(
+            bind_worker_process(ref.endpoint, ref.job_id, register_exit_hook)
+        )
         prepared = prepare_section_once(ref.name, lambda: (process.work.plan, ref.order.value))
         context = TaskContext.get()
         assert context is not None
@@ -203,7 +208,7 @@ class _GatherTask:
         for parcel in parcels:
             inbox.store_block(parcel)
         inbox.check_blocks(self.last_level, self.sources)
-        yield encode_reply(merge_replies(inbox.replies))
+        yield encode_section_reply(merge_section_replies(inbox.replies))
 
 
 def _find_failure_reason(failure: Exception) -> str:

@@ -16,12 +16,12 @@ from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.reading import TableData
 from beam_spark_executor.spark.sections import SparkSectionRunner
 from beam_spark_executor.spark.session import RunningSpark
-from beam_spark_executor.spark.stand_by import StandBy, StandByKeeper
-from beam_spark_executor.spark.table_bundles import TableBundles
+from beam_spark_executor.spark.stand_by import StandbyTask, StandbyTaskKeeper
+from beam_spark_executor.spark.table_bundles import TableBundleRunner
 from beam_spark_executor.spark.threads import start_job_thread
 
 
-class SparkJobs:
+class SparkJobPlacement:
     """Starts and cancels the Spark jobs of one Beam job, which run in the Python workers of the
     job's slot.
 
@@ -37,7 +37,7 @@ class SparkJobs:
         self,
         spark: RunningSpark,
         pools: WorkerPools,
-        stand_bys: StandByKeeper,
+        stand_bys: StandbyTaskKeeper,
         endpoint: Endpoint,
         job_id: str,
         cores: Callable[[], int],
@@ -49,12 +49,12 @@ class SparkJobs:
         self._job_id = job_id
         self._cores = cores
         self._stand_bys = stand_bys
-        self._stand_by: StandBy | None = None
+        self._stand_by: StandbyTask | None = None
         self._slot: WorkerSlot | None = None
         self._group = f"beam-{job_id}"
         self._name = name or job_id
         self._runner: SparkSectionRunner | None = None
-        self._tables: TableBundles | None = None
+        self._tables: TableBundleRunner | None = None
 
     @property
     def loss_message(self) -> str:
@@ -184,10 +184,10 @@ class SparkJobs:
             )
         return self._runner
 
-    def _get_table_bundle_runner(self, work: JobWork) -> TableBundles:
+    def _get_table_bundle_runner(self, work: JobWork) -> TableBundleRunner:
         if self._tables is None:
             data = TableData(self._job_id, work.store, work.shards, work.folder)
-            self._tables = TableBundles(
+            self._tables = TableBundleRunner(
                 self._spark.session, self._pools, self._acquire_slot(), work.plan, data
             )
         return self._tables

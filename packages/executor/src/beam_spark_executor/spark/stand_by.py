@@ -19,14 +19,14 @@ from beam_runner_runtime.channel.stand_by import EndStandBy, ServeLane, StandByO
 from beam_runner_runtime.shutdown.limits import LIMITS
 from beam_spark_io.spark.reasons import find_failure_reason
 
-from beam_spark_executor.spark.lane import run_stand_by
+from beam_spark_executor.spark.lane import run_standby_task
 from beam_spark_executor.spark.pool import WorkerPools, WorkerSlot
 from beam_spark_executor.spark.threads import start_job_thread
 
 _LOGGER = logging.getLogger(__name__)
 
 
-class StandBy:
+class StandbyTask:
     """Spark task that waits for the first lane (worker slot) of the next job. Thread-safe.
 
     Args:
@@ -83,7 +83,7 @@ class StandBy:
             _LOGGER.warning("a standby task failed: %s", error)
 
 
-class StandByKeeper:
+class StandbyTaskKeeper:
     """Starts standby tasks, so that one always waits if Spark has a free slot. Thread-safe.
 
     Args:
@@ -99,15 +99,15 @@ class StandByKeeper:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._ended = threading.Condition(self._lock)
-        self._running: dict[int, StandBy] = {}
-        self._waiting: StandBy | None = None
+        self._running: dict[int, StandbyTask] = {}
+        self._waiting: StandbyTask | None = None
 
     def ensure_standby(self) -> None:
         """Starts a standby task if none exists. Doesn't wait for its start."""
         with self._lock:
             if not self._wanted or self._waiting is not None:
                 return
-            one = StandBy(next(self._numbers), self._pools.acquire_slot())
+            one = StandbyTask(next(self._numbers), self._pools.acquire_slot())
             self._waiting = self._running[one.number] = one
         try:
             start_job_thread(
@@ -118,7 +118,7 @@ class StandByKeeper:
         except Exception as failure:  # Spark itself has ended
             self._handle_thread_failure(one, failure)
 
-    def take_standby(self) -> StandBy | None:
+    def take_standby(self) -> StandbyTask | None:
         """Removes and returns the standby task, if one exists. The caller must release the task's slot later."""
         with self._lock:
             taken, self._waiting = self._waiting, None
@@ -143,19 +143,21 @@ class StandByKeeper:
         with self._ended:
             self._ended.wait_for(lambda: not self._running, LIMITS.stand_down_seconds)
 
-    def _run_standby(self, one: StandBy) -> None:
+    def _run_standby(self, one: StandbyTask) -> None:
         wait = partial(
-            run_stand_by, self._endpoints.make_endpoint(make_stand_by_scope(one.number)), one.number
+            run_standby_task,
+            self._endpoints.make_endpoint(make_stand_by_scope(one.number)),
+            one.number,
         )
         error = self._pools.run_single_task(wait, one.slot, one.group)
         self._remove_ended(one)
         one.on_task_end(error)
 
-    def _handle_thread_failure(self, one: StandBy, error: BaseException) -> None:
+    def _handle_thread_failure(self, one: StandbyTask, error: BaseException) -> None:
         self._remove_ended(one)
         one.on_task_end(find_failure_reason(error))
 
-    def _remove_ended(self, one: StandBy) -> None:
+    def _remove_ended(self, one: StandbyTask) -> None:
         """Removes a task that has ended, or has not started."""
         with self._ended:
             self._running.pop(one.number, None)

@@ -75,7 +75,7 @@ class JobStopped(Exception):
     """Raised in a bundle if its job has ended."""
 
 
-class TableBundles:
+class TableBundleRunner:
     """Runs the bundles of one job that read or write Spark tables.
 
     Args:

@@ -28,7 +28,7 @@ from beam_spark_io.tables.outages import (
     read_batches,
     wait_for_table,
 )
-from beam_spark_io.tables.reading import ReadTable, order_columns
+from beam_spark_io.tables.reading import ReadTable, reorder_columns
 
 
 class ReadFromDelta(ReadTable):
@@ -222,4 +222,4 @@ class ReadDeltaFile(beam.DoFn):
         with convert_delta_outages(source.url, TableUnavailable):
             fragment = ParquetFileFormat().make_fragment(task.path, self._files, task.partition)
             batches = fragment.to_batches(schema=schema, columns=columns, filter=source.condition)
-            yield from order_columns(batches, columns)
+            yield from reorder_columns(batches, columns)

@@ -34,7 +34,7 @@ from beam_spark_io.tables.streaming import (
     MOST_VERSIONS,
     TableVersion,
     check_poll_seconds,
-    emit_versions,
+    emit_version_tasks,
 )
 
 _UNREADABLE = frozenset({"columnMapping", "deletionVectors"})
@@ -145,7 +145,7 @@ class ReadDeltaVersions(beam.DoFn):
             ValueError: A version removes rows, or its entry of the log is missing.
         """
         versions = self._list_versions(tracker.current_restriction().start)
-        return emit_versions(versions, tracker, estimator, self._poll)
+        return emit_version_tasks(versions, tracker, estimator, self._poll)
 
     def _list_versions(self, start: int) -> Iterator[TableVersion]:
         with convert_delta_outages(self._source.url, TableUnavailable):
@@ -157,7 +157,7 @@ class ReadDeltaVersions(beam.DoFn):
             with convert_delta_outages(self._source.url, TableUnavailable):
                 actions = read_actions(self._source, version)
             tasks = list(self._list_added_files(version, actions, schema))
-            yield TableVersion(version, find_time(actions), tasks)
+            yield TableVersion(version, find_commit_time(actions), tasks)
 
     def _update_table(self) -> Any:
         """Returns the newest version of the table. If the table is already open, reads only new log entries."""
@@ -205,7 +205,7 @@ def read_actions(source: DeltaSource, version: int) -> list[Mapping[str, Any]]:
         ) from error
 
 
-def find_time(actions: Sequence[Mapping[str, Any]]) -> Timestamp | None:
+def find_commit_time(actions: Sequence[Mapping[str, Any]]) -> Timestamp | None:
     """Returns the commit time of a version; None if the writer of the version hasn't recorded a
     time.
     """

@@ -34,7 +34,7 @@ class LineageReader:
     name: str
     ignores_removals: bool
 
-    def find_position(self, table: Any, after: int | None) -> int:
+    def find_snapshot_position(self, table: Any, after: int | None) -> int:
         """Returns the position after a snapshot; None stands for the current one.
 
         Raises:

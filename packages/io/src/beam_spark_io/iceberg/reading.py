@@ -20,7 +20,7 @@ from beam_spark_io.tables.outages import (
     read_batches,
     wait_for_table,
 )
-from beam_spark_io.tables.reading import ReadTable, order_columns
+from beam_spark_io.tables.reading import ReadTable, reorder_columns
 
 
 class ReadFromIceberg(ReadTable):
@@ -207,4 +207,4 @@ class IcebergFileReader:
             task: the file with its delete files, as the library plans it.
         """
         batches = (batch.cast(self._target) for batch in self._scan.to_record_batches([task]))
-        yield from order_columns(batches, self._columns)
+        yield from reorder_columns(batches, self._columns)

@@ -22,7 +22,7 @@ from beam_spark_io.tables.streaming import (
     MOST_VERSIONS,
     TableVersion,
     check_poll_seconds,
-    emit_versions,
+    emit_version_tasks,
 )
 
 
@@ -124,7 +124,7 @@ class ReadIcebergSnapshots(beam.DoFn):
             ValueError: A snapshot removes rows, or was expired or rolled back.
         """
         versions = self._list_versions(tracker.current_restriction().start)
-        return emit_versions(versions, tracker, estimator, self._poll)
+        return emit_version_tasks(versions, tracker, estimator, self._poll)
 
     def _list_versions(self, start: int) -> Iterator[TableVersion]:
         with convert_iceberg_outages(self._source.name, TableUnavailable):
@@ -187,4 +187,4 @@ def find_first_position(source: IcebergSource, lineage: LineageReader, after: in
         with convert_iceberg_outages(source.name, TableUnavailable):
             return load_table(source.name, source.catalog)
 
-    return lineage.find_position(wait_for_table(load_position, None), after)
+    return lineage.find_snapshot_position(wait_for_table(load_position, None), after)

@@ -199,7 +199,7 @@ class ReadPartitions(ConnectedDoFn):
         first = reader.position
         yield from reader.read()
         if self._commits and reader.position > first:
-            finalizer.register(make_commit(connection, element, reader.position))
+            finalizer.register(make_offset_commit_callback(connection, element, reader.position))
 
 
 class ReadPartitionsForever(ReadPartitions):
@@ -217,7 +217,9 @@ class ReadPartitionsForever(ReadPartitions):
         yield from self._read_partition(element, tracker, estimator, finalizer)
 
 
-def make_commit(connection: Connection, element: PartitionRange, offset: int) -> Callable[[], None]:
+def make_offset_commit_callback(
+    connection: Connection, element: PartitionRange, offset: int
+) -> Callable[[], None]:
     """Returns a callback that stores an offset for the consumer group."""
     topic, partition, _, _ = element
 

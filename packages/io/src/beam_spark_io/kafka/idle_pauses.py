@@ -16,7 +16,7 @@ class IdlePauses:
         self._longest = longest
         self._next: dict[tuple[str, int], float] = {}
 
-    def take_pause(self, partition: tuple[str, int]) -> float:
+    def take_next_pause(self, partition: tuple[str, int]) -> float:
         """Returns the seconds of the next pause."""
         pause = min(self._next.get(partition, self._first), self._longest)
         self._next[partition] = 2 * pause

@@ -189,7 +189,7 @@ class PartitionReader:
         )
         if is_idle:
             advance_watermark(self._estimator, policy.compute_idle_watermark(checked_at))
-        pause = self._pauses.take_pause((self._topic, self._partition))
+        pause = self._pauses.take_next_pause((self._topic, self._partition))
         self._tracker.defer_remainder(Duration.of(pause))
 
     def _report_lag(self) -> None:

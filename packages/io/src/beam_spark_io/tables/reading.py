@@ -95,7 +95,7 @@ def encode_columns(names: Sequence[str], batch: pa.RecordBatch) -> bytes:
     return encode_batch(batch.select(list(names)))
 
 
-def order_columns(
+def reorder_columns(
     batches: Iterator[pa.RecordBatch], columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yields batches that have rows, with the selected columns in order."""

@@ -40,7 +40,7 @@ def check_poll_seconds(poll_seconds: float) -> None:
         raise ValueError(f"poll_seconds is {poll_seconds}; expected at least 0")
 
 
-def emit_versions(
+def emit_version_tasks(
     versions: Iterable[TableVersion], tracker: Any, estimator: Any, poll_seconds: float
 ) -> Iterator[TimestampedValue]:
     """Yields the tasks of versions in order, and defers the later versions.

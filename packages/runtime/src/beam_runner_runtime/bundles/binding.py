@@ -13,7 +13,7 @@ _process: WorkerProcess | None = None
 _lock = threading.Lock()
 
 
-def bind_process(
+def bind_worker_process(
     endpoint: Endpoint, job_id: str, at_exit: Callable[[Callable[[], None]], object]
 ) -> WorkerProcess:
     """Binds this worker process to a job on the first call, and returns the process.

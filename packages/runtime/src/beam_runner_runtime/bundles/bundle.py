@@ -38,11 +38,11 @@ from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
 from beam_runner_runtime.bundles.inputs import (
     count_elements,
     list_remaining_inputs,
-    make_residuals,
+    make_residual_inputs,
     read_element_chunks,
     split_inputs,
 )
-from beam_runner_runtime.bundles.joint_shards import JointShards
+from beam_runner_runtime.bundles.joint_shards import MultiShardInput
 from beam_runner_runtime.bundles.keyed import KeyedStoreProvider, ShardGrouping
 from beam_runner_runtime.bundles.stage_context import StageContext
 from beam_runner_runtime.bundles.stage_metrics import (
@@ -50,7 +50,7 @@ from beam_runner_runtime.bundles.stage_metrics import (
     make_dropped_values_metric,
 )
 from beam_runner_runtime.bundles.stateful import StatefulBundle
-from beam_runner_runtime.bundles.trials import ProcessedInput, create_trials
+from beam_runner_runtime.bundles.trials import ProcessedInput, create_bundle_trials
 from beam_runner_runtime.bundles.truncation import InputTruncator
 from beam_runner_runtime.bundles.units import UnitSelection
 from beam_runner_runtime.channel.attempts import BundleFailure
@@ -103,12 +103,12 @@ class LocalBundle:
         self._elements = count_elements(bundle.inputs)
         self._inputs = bundle.inputs
         self._splits = 0
-        self._joint: JointShards | None = None
+        self._joint: MultiShardInput | None = None
         self._meter = CostMeter(self.stage_id, is_embedded=self.is_embedded)
         self.thread = self._meter.thread
         self._written: list[BufferWriter] = []
         self._spilled = SpillFiles(data.scratch, order.name)
-        self._trials = create_trials(
+        self._trials = create_bundle_trials(
             work, order, self._run_trial, self._build_reply, self._describe_failure
         )
 
@@ -249,7 +249,7 @@ class LocalBundle:
                 bundle.number,
                 bundle.attempt,
                 outputs,
-                make_residuals(
+                make_residual_inputs(
                     result.residuals,
                     f"{self._name}/residual",
                     self._work.windows,
@@ -335,7 +335,7 @@ class LocalBundle:
             )
         else:
             group = partial(group_shards_into_chunks, strategy=source.strategy, merger=self._merger)
-            self._joint = JointShards(inputs, self._read_batches, group)
+            self._joint = MultiShardInput(inputs, self._read_batches, group)
             yield from self._joint.chunks
 
     def _read_keyed_chunks(self, keyed: ShardGrouping | StatefulBundle) -> Iterator[InputChunk]:

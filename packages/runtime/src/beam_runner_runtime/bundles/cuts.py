@@ -17,7 +17,11 @@ from beam_runner_model.window_coders import SKIP_WINDOW
 from beam_runner_model.windowed_values import TIME_BYTES, skip_windows
 
 from beam_runner_runtime.bundles.bundle_data import RowSource
-from beam_runner_runtime.bundles.inputs import InputWindows, find_input, read_element_chunks
+from beam_runner_runtime.bundles.inputs import (
+    InputWindows,
+    find_input_of_element,
+    read_element_chunks,
+)
 
 
 def find_unchanged_primaries(
@@ -35,7 +39,7 @@ def find_unchanged_primaries(
     left = {_strip_windows(residual.element, skip) for residual in split.residuals}
     found = {one for one in split.primaries if _strip_windows(one, skip) in left}
     if len(split.primaries) > 1:
-        source = find_input(inputs, split.last_primary + 1)
+        source = find_input_of_element(inputs, split.last_primary + 1)
         for chunk in read_element_chunks(rows, (source,)):
             data = bytes(chunk.data)
             found |= {one for one in split.primaries if _strip_windows(one, skip) in data}

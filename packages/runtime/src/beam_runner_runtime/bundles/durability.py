@@ -53,7 +53,7 @@ class CommittedFiles:
         self._known: set[str] = set()
         self._in_loop = False
 
-    def begin_order(self, order: RunBundle | RunLoop) -> None:
+    def record_order_files(self, order: RunBundle | RunLoop) -> None:
         """Records that the state files of a new order are already in the store. If the order is for
         a scheduler loop, fetches the initial state.
 

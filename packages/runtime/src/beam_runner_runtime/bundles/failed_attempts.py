@@ -48,7 +48,7 @@ def describe_failed_attempt(
         is_conflict = error.summary.startswith(f"{SINK_CONFLICT}: ")
         kind = FailureKind.PERMANENT if is_conflict else FailureKind.USER
         return BundleFailure(attempt, failure, kind=kind)
-    away = find_unavailable_neighbour(error, folder)
+    away = find_unavailable_service(error, folder)
     if away is not None:
         return BundleFailure(attempt, None, str(away), FailureKind.UNAVAILABLE, away.neighbour)
     for cause in _iterate_causes(error):
@@ -58,7 +58,7 @@ def describe_failed_attempt(
     return BundleFailure(attempt, None, _describe_error(error))
 
 
-def find_unavailable_neighbour(error: BaseException, folder: Path) -> NeighbourUnavailable | None:
+def find_unavailable_service(error: BaseException, folder: Path) -> NeighbourUnavailable | None:
     """Returns the external system (store, disk or service) whose outage caused an error, or None
     for another cause.
 

@@ -100,7 +100,7 @@ def list_remaining_inputs(
     return (*uncut, last)
 
 
-def find_input(inputs: Iterable[Input], element: int) -> Input:
+def find_input_of_element(inputs: Iterable[Input], element: int) -> Input:
     """Returns the input that contains the element with the index ``element`` in the bundle.
 
     Raises:
@@ -113,7 +113,7 @@ def find_input(inputs: Iterable[Input], element: int) -> Input:
     raise LookupError("the split refers to an element index beyond the end of the bundle's input")
 
 
-def make_residuals(
+def make_residual_inputs(
     elements: Sequence[ResidualElement],
     name: str,
     windows: InputWindows = GLOBAL,
@@ -150,7 +150,7 @@ def split_inputs(
     Args:
         inputs: inputs of the bundle, as the harness received them.
         name: name of this split that is unique in the job.
-        windows: window encoding, as for `make_residuals`.
+        windows: window encoding, as for `make_residual_inputs`.
         uncut: the primaries whose restriction is unchanged.
     """
     kept = list(take_first_elements(inputs, split.last_primary + 1))
@@ -166,7 +166,7 @@ def split_inputs(
             )
         start = end
     if split.primaries or split.residuals:
-        whole = find_input(inputs, split.last_primary + 1).whole
+        whole = find_input_of_element(inputs, split.last_primary + 1).whole
         kept += [
             Input(
                 _make_element_data(element, f"{name}/primary/{number}", windows),
@@ -174,7 +174,7 @@ def split_inputs(
             )
             for number, element in enumerate(split.primaries)
         ]
-        given += make_residuals(split.residuals, f"{name}/residual", windows, whole=whole)
+        given += make_residual_inputs(split.residuals, f"{name}/residual", windows, whole=whole)
     return tuple(kept), tuple(given)
 
 

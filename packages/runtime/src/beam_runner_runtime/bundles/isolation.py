@@ -60,7 +60,7 @@ class FailingUnits:
     reason: str = ""
 
 
-def search_units(order: IsolationOrder, run: RunTrial, first: TrialFailure) -> FailingUnits:
+def search_failing_units(order: IsolationOrder, run: RunTrial, first: TrialFailure) -> FailingUnits:
     """Returns the units (elements, groups, timers) that cause the failure. The last run of the
     bundle then succeeded without these units.
 
@@ -68,7 +68,7 @@ def search_units(order: IsolationOrder, run: RunTrial, first: TrialFailure) -> F
         first: failure of the attempt.
     """
     if not order.room:
-        return FailingUnits({}, order.full_reason)
+        return FailingUnits({}, order.quarantine_full_reason)
     most = min(order.room, MOST_UNITS)
     try:
         errors = find_failing_units(
@@ -84,15 +84,15 @@ def search_units(order: IsolationOrder, run: RunTrial, first: TrialFailure) -> F
     return FailingUnits(errors)
 
 
-def count_failures(order: IsolationOrder, units: Mapping[int, Unit]) -> dict[int, int]:
+def count_unit_failures(order: IsolationOrder, units: Mapping[int, Unit]) -> dict[int, int]:
     """Returns the number of attempts in which each unit (element, group or timer) has failed,
     including this attempt.
     """
     before = dict(order.failures)
-    return {number: before.get(digest_unit(unit), 0) + 1 for number, unit in units.items()}
+    return {number: before.get(compute_unit_digest(unit), 0) + 1 for number, unit in units.items()}
 
 
-def digest_unit(unit: Unit) -> bytes:
+def compute_unit_digest(unit: Unit) -> bytes:
     """Returns a digest of the content of an element, group or timer. The digest is the same in all
     attempts at the bundle.
     """

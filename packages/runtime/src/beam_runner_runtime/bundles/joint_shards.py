@@ -13,7 +13,7 @@ from beam_runner_engine.scheduler.events import Residual
 from beam_runner_model.chunks import GroupChunk
 
 
-class JointShards:
+class MultiShardInput:
     """Input of a bundle that contains several key shards (hash partitions of keys).
 
     Args:

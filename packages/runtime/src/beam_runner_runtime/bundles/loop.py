@@ -182,7 +182,7 @@ class TaskLoop:
                 self._is_over.set()
                 raise
 
-    def request_end(self) -> None:
+    def request_loop_end(self) -> None:
         """Asks the scheduler loop to end, and doesn't wait for the end. A separate thread ends the
         loop. Thread-safe.
         """

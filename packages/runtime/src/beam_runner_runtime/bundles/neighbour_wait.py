@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from beam_runner_runtime.bundles.activity import ActivityCounter
-from beam_runner_runtime.bundles.failed_attempts import find_unavailable_neighbour
+from beam_runner_runtime.bundles.failed_attempts import find_unavailable_service
 from beam_runner_runtime.channel.messages import NeighbourWaitStatus, WorkerActivity
 
 Result = TypeVar("Result")
@@ -19,7 +19,7 @@ FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
-class NeighbourRetry:
+class OutageRetry:
     """Function that retries other functions while a store or disk is unavailable. Thread-safe.
 
     Args:
@@ -61,7 +61,7 @@ class NeighbourRetry:
             try:
                 result = work()
             except Exception as error:
-                away = find_unavailable_neighbour(error, self._folder)
+                away = find_unavailable_service(error, self._folder)
                 if away is None:
                     raise
                 self._send(NeighbourWaitStatus(away.neighbour, away.reason))
@@ -78,5 +78,5 @@ class NeighbourRetry:
 
 
 def call_without_retry(work: Callable[[], Result]) -> Result:
-    """Calls ``work`` once, without retries. Replaces a `NeighbourRetry` if retries aren't wanted."""
+    """Calls ``work`` once, without retries. Replaces a `OutageRetry` if retries aren't wanted."""
     return work()

@@ -31,13 +31,13 @@ from beam_runner_runtime.bundles.heartbeat import start_heartbeat
 from beam_runner_runtime.bundles.interrupt_user_code import UserCodeInterrupter
 from beam_runner_runtime.bundles.keyed import KeyedStoreProvider
 from beam_runner_runtime.bundles.loop import TaskLoop
-from beam_runner_runtime.bundles.neighbour_wait import NeighbourRetry
+from beam_runner_runtime.bundles.neighbour_wait import OutageRetry
 from beam_runner_runtime.bundles.progress_reporter import ProgressReporter
 from beam_runner_runtime.bundles.stages import JobStages
 from beam_runner_runtime.bundles.started_bundles import StartedBundleCounts
 from beam_runner_runtime.channel.attempts import Attempt, BundleFailure
 from beam_runner_runtime.channel.client import ChannelClient
-from beam_runner_runtime.channel.exits import announce_folder
+from beam_runner_runtime.channel.exits import send_folder_to_parent
 from beam_runner_runtime.channel.messages import (
     AbandonBundle,
     BundleProgressed,
@@ -74,7 +74,7 @@ _Request = SplitRequest | AbandonBundle | RunFinalizers | TearDownDoFns | EndJob
 
 
 class WorkerProcess:
-    """This worker process, bound to one job. Use :func:`bind_process` to create the object.
+    """This worker process, bound to one job. Use :func:`bind_worker_process` to create the object.
 
     Attributes:
         data: reader and writer of the files in the job's folder.
@@ -107,7 +107,7 @@ class WorkerProcess:
         os.environ.update(self.work.variables)
         self.clock = ProcessingClock.synchronize_with_remote(self.work.now)
         streaming = self.work.plan.streaming
-        self._wait = NeighbourRetry(
+        self._wait = OutageRetry(
             self.channel.send,
             TUNING.hold_seconds if streaming else TUNING.hold_in_batch_seconds,
             lambda: not self._giving_up.has_begun,
@@ -118,7 +118,7 @@ class WorkerProcess:
         self.folder = self._cache.folder
         self.data = FolderData(self.folder, self._cache.in_extents)
         self.scratch = self.folder / hello.folder
-        announce_folder(self.scratch)
+        send_folder_to_parent(self.scratch)
         self.stages = JobStages(self.work, self.folder, self.scratch, self.clock, self.channel)
         self._stores = ShardStores(self.folder, hello.folder)
         self._files = CommittedFiles(self._cache, self.work.plan.stages, self._wait)
@@ -153,7 +153,7 @@ class WorkerProcess:
                 if isinstance(order, RunLoop):
                     self._execute_loop_order(order)
                 else:
-                    self._files.begin_order(order)
+                    self._files.record_order_files(order)
                     self._send_reply(self.run_bundle(order, self._stores))
 
     def close(self) -> None:
@@ -239,7 +239,7 @@ class WorkerProcess:
         self._running = None
 
     def _run_loop(self, order: RunLoop) -> BundleReply | BundleFailure | None:
-        self._files.begin_order(order)
+        self._files.record_order_files(order)
         sources, send = (
             self.work.plan.list_source_stage_ids(),
             self._files.persist_before_send(self.channel.send),
@@ -247,7 +247,7 @@ class WorkerProcess:
         loop = TaskLoop(order, self.folder, self, send, sources, self.clock, self._wait)
         self._looping = loop
         if self._leaves_loop:  # The request to leave arrived before the loop existed.
-            loop.request_end()
+            loop.request_loop_end()
         with self._activity.track_activity(WorkerActivity.LOOP):
             return loop.run_loop()
 
@@ -301,7 +301,7 @@ class WorkerProcess:
         elif isinstance(command, LeaveLoop | AbandonBundle | ExitProcess):
             self._leaves_loop = True
             if looping := self._looping:
-                looping.request_end()
+                looping.request_loop_end()
         match command:
             case RunBundle() | RunLoop() | CloseLane():
                 self._orders.put(command)

@@ -20,10 +20,10 @@ from beam_runner_worker.fnapi.input_elements import InputElements
 from beam_runner_runtime.bundles.isolation import (
     MOST_BYTES,
     FailingUnits,
-    count_failures,
-    digest_unit,
+    compute_unit_digest,
+    count_unit_failures,
     make_quarantined_unit,
-    search_units,
+    search_failing_units,
 )
 from beam_runner_runtime.bundles.keyed import ShardGrouping
 from beam_runner_runtime.bundles.stage_context import StageContext
@@ -59,7 +59,7 @@ class RunUnits(Protocol):
         """Returns the results of the trial `name`."""
 
 
-def create_trials(
+def create_bundle_trials(
     work: StageContext,
     order: RunBundle,
     run: RunUnits,
@@ -144,7 +144,7 @@ class BundleTrials:
             if self._was_split:
                 return self._fail(first.error, self._isolation.failures, "the bundle was split")
             self._searches = True
-        found = search_units(self._isolation, self._run_trial, first)
+        found = search_failing_units(self._isolation, self._run_trial, first)
         if found.reason:
             return self._fail(first.error, self._isolation.failures, found.reason)
         return self._finish_search(found)
@@ -182,9 +182,11 @@ class BundleTrials:
         assert self._units is not None
         assert self._processed is not None
         units = self._units.found
-        counts = count_failures(self._isolation, units)
+        counts = count_unit_failures(self._isolation, units)
         error = next(iter(found.errors.values()))
-        digests = tuple((digest_unit(unit), counts[number]) for number, unit in units.items())
+        digests = tuple(
+            (compute_unit_digest(unit), counts[number]) for number, unit in units.items()
+        )
         if min(counts.values()) < self._isolation.attempts:
             least = min(counts.values())
             reason = (

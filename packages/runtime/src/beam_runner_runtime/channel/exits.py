@@ -117,7 +117,7 @@ class ExitRecorder:
             _HEADER.pack_into(_page, 0, os.getpid(), 0)
 
 
-def announce_folder(folder: Path) -> None:
+def send_folder_to_parent(folder: Path) -> None:
     """Sends the folder of this worker process to the parent process, which records the exit status in the folder."""
     path = os.fsencode(folder.absolute())
     if _page is not None and _HEADER.size + len(path) <= _PAGE_BYTES:

@@ -30,7 +30,7 @@ class IsolationOrder:
     failures: tuple[tuple[bytes, int], ...] = ()
 
     @property
-    def full_reason(self) -> str:
+    def quarantine_full_reason(self) -> str:
         """Reason why no element, group or timer goes to quarantine if `room` is 0."""
         return f"the quarantine is full (--{self.limit}), so the stream waits"
 

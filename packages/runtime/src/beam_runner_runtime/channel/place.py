@@ -74,7 +74,7 @@ def join_host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
 
 
-def parse_advertised(text: str) -> tuple[str, int]:
+def parse_host_and_port(text: str) -> tuple[str, int]:
     """Returns host and port of ``HOST`` or ``HOST:PORT``. The port is 0 if missing.
 
     Raises:

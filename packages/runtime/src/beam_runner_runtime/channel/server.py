@@ -116,7 +116,7 @@ class WorkerLink:
             killer.daemon = True
             killer.start()
 
-    def handle_closed(self) -> None:
+    def handle_worker_closed(self) -> None:
         """Handles the message `WorkerClosed`: permits the process to exit."""
         self._life.apply_cause(ShutdownMessage.WorkerClosed)
         self.send(ConfirmExit())
@@ -160,13 +160,13 @@ class JobMessageHandler(Protocol):
     def read_artifact(self, sha256: str) -> Iterator[bytes]:
         """Yields the chunks of a staged file."""
 
-    def handle_attached(self, link: WorkerLink) -> None:
+    def handle_worker_attached(self, link: WorkerLink) -> None:
         """Called when a worker process of the job has connected."""
 
     def handle_message(self, link: WorkerLink, message: FromWorker) -> None:
         """Called for each message of a worker process."""
 
-    def handle_detached(self, link: WorkerLink) -> None:
+    def handle_worker_detached(self, link: WorkerLink) -> None:
         """Called when the stream of a worker process has ended, because the process exited or was killed."""
 
 
@@ -289,7 +289,7 @@ class ChannelServer:
         hello = _decode_hello_or_abort(next(requests), context)
         job = self._find_authorized_job(hello.job_id, context)
         link = WorkerLink(hello)
-        job.handle_attached(link)
+        job.handle_worker_attached(link)
         self._threads.submit(self._receive_messages, job, link, requests)
         yield from link.iterate_commands()
 
@@ -305,7 +305,7 @@ class ChannelServer:
                 if not isinstance(message, Heartbeat) or message.begun:
                     job.handle_message(link, message)
                 if isinstance(message, WorkerClosed):
-                    link.handle_closed()
+                    link.handle_worker_closed()
         except grpc.RpcError:
             _LOGGER.debug("the stream of worker process %s is closed", link.hello.pid)
         except RecordFormatError as error:
@@ -316,7 +316,7 @@ class ChannelServer:
             )
         finally:
             link.handle_exit()
-            job.handle_detached(link)
+            job.handle_worker_detached(link)
             link.close()
             # Kill a worker process whose stream broke: user code possibly closed its file descriptors.
             link.kill()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from beam_runner_runtime.bundles.binding import bind_process
+from beam_runner_runtime.bundles.binding import bind_worker_process
 from beam_runner_runtime.channel.client import wait_for_lane
 from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.channel.stand_by import LaneRef
@@ -19,4 +19,6 @@ def serve_lanes(endpoint: Endpoint, number: int) -> None:
     """
     with ExitStack() as at_exit:
         while isinstance(order := wait_for_lane(endpoint, number), LaneRef):
-            bind_process(order.endpoint, order.job_id, at_exit.callback).serve_lane(order.lane)
+            bind_worker_process(order.endpoint, order.job_id, at_exit.callback).serve_lane(
+                order.lane
+            )

@@ -27,7 +27,7 @@ from beam_runner_runtime.sections.shuffle_consistency import (
     check_received_blocks,
     combine_source_digests,
 )
-from beam_runner_runtime.sections.wire import decode_reply
+from beam_runner_runtime.sections.wire import decode_section_reply
 
 
 @attrs.define
@@ -101,7 +101,7 @@ class SectionInbox:
             raise ExchangeError(f"Spark's shuffle delivered a parcel of task {head.source} twice")
         if head.kind is ShuffleBlockKind.REPLY:
             found[head.number] = None
-            self.replies.append(decode_reply(read_body(parcel)))
+            self.replies.append(decode_section_reply(read_body(parcel)))
             return
         found[head.number] = xxhash.xxh3_64_digest(parcel)
         self._store_block(head, parcel)

@@ -22,7 +22,7 @@ from beam_runner_runtime.sections.shuffle_consistency import (
     OutputDeclaration,
     combine_shard_digests,
 )
-from beam_runner_runtime.sections.wire import encode_reply
+from beam_runner_runtime.sections.wire import encode_section_reply
 
 PARCEL_BYTES = 128 * 1024
 """Size of a parcel (batch of rows) in bytes. Smaller parcels have more overhead in Python, in Java
@@ -104,7 +104,7 @@ class SectionOutbox:
         if reply is not None:
             shard = self._source % self._shards
             head = ShuffleBlockHeader(ShuffleBlockKind.REPLY, self._source, self._numbers[shard])
-            self._send(shard, encode_block(head, (encode_reply(reply),)))
+            self._send(shard, encode_block(head, (encode_section_reply(reply),)))
             self._numbers[shard] += 1
         digests = [digest.intdigest() for digest in self._digests]
         of_all = combine_shard_digests(digests)

@@ -128,7 +128,7 @@ def _list_shards(stage: SectionStage) -> set[int]:
     return {one.data.facts.shard or 0 for one in stage.part.inputs}
 
 
-def explain_refusal(plan: JobPlan, parts: Iterable[SectionStageInput]) -> str:
+def explain_section_refusal(plan: JobPlan, parts: Iterable[SectionStageInput]) -> str:
     """Returns the reason why stages can't run as a section (one Spark job); empty if the stages
     can.
     """

@@ -52,7 +52,7 @@ class TaskHost(Protocol):
         """Logs a warning about the section (Spark job) for the user."""
 
 
-class SlotUse(Protocol):
+class SlotCounter(Protocol):
     """Counter of the cluster slots that one job has requested and uses."""
 
     def count_requested_slot(self, lane: int) -> None:
@@ -61,7 +61,7 @@ class SlotUse(Protocol):
     def count_received_slot(self, lane: int) -> None:
         """Counts a slot as taken."""
 
-    def count_ended_slot(self, lane: int) -> None:
+    def count_released_slot(self, lane: int) -> None:
         """Counts a slot as free."""
 
 

@@ -63,7 +63,7 @@ class SectionReply:
     end: BundleFailure | SectionRefusal | None = None
 
 
-def merge_replies(replies: Iterable[SectionReply]) -> SectionReply:
+def merge_section_replies(replies: Iterable[SectionReply]) -> SectionReply:
     """Merges the replies of several tasks. If several tasks end the section, a failed bundle has
     priority over a refusal.
     """

@@ -20,7 +20,7 @@ from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, Section
 from beam_runner_runtime.channel.messages import BundleReply, Entry, JobWork, RunBundle
 from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
 from beam_runner_runtime.sections.plan import list_stage_ids
-from beam_runner_runtime.sections.ports import SectionHost, SlotUse
+from beam_runner_runtime.sections.ports import SectionHost, SlotCounter
 
 LOOK_SECONDS = 1.0
 """Interval (s) at which the server polls Spark for the progress of sections (Spark jobs)."""
@@ -78,7 +78,7 @@ class SectionRunner:
         work: Callable[[], JobWork],
         on_end: Callable[[SectionEnd], None],
         width: int,
-        slots: SlotUse,
+        slots: SlotCounter,
     ) -> None:
         self._host = host
         self._plan = plan
@@ -126,7 +126,7 @@ class SectionRunner:
         section = self._running.pop(end.attempt, None)
         if section is not None:
             for place in section.places:
-                self._slots.count_ended_slot(place)
+                self._slots.count_released_slot(place)
             if not isinstance(end, SectionRefusal) or end.ran:
                 self.begun.update(list_stage_ids(section.bundle))
         match end:

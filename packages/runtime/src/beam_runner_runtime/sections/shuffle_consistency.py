@@ -117,7 +117,7 @@ def find_mixed_level(reply: SectionReply, tasks: Sequence[int]) -> int | None:
     return None
 
 
-def format_refusal(names: str) -> str:
+def format_section_refusal(names: str) -> str:
     """Returns the reason why a finished section (Spark job) isn't committed. ``names`` are the
     stages whose output differed between tasks.
     """

@@ -23,7 +23,11 @@ from beam_runner_runtime.sections.outbox import SectionOutbox, Send
 from beam_runner_runtime.sections.plan import SectionPlan, SectionStage, distribute_input
 from beam_runner_runtime.sections.ports import TaskHost
 from beam_runner_runtime.sections.push_iterator import iterate_pushed_items
-from beam_runner_runtime.sections.replies import InputDigestCount, SectionReply, merge_replies
+from beam_runner_runtime.sections.replies import (
+    InputDigestCount,
+    SectionReply,
+    merge_section_replies,
+)
 from beam_runner_runtime.sections.task_bundles import TaskBundleRunner
 
 _WAITING_SHARE = 4
@@ -160,8 +164,8 @@ class SectionTask:
         seen = (InputDigestCount(self._level, inbox.input_digest, 1),) if self._level else ()
         own = SectionReply(((self._level, 1),), seen)
         if not inbox.is_incomplete:
-            own = merge_replies((own, self._run_bundles(inbox, outbox)))
-        reply = merge_replies((*inbox.replies, own))
+            own = merge_section_replies((own, self._run_bundles(inbox, outbox)))
+        reply = merge_section_replies((*inbox.replies, own))
         outbox.send_remaining(reply, broken=inbox.is_incomplete or reply.end is not None)
 
     def _run_bundles(self, inbox: SectionInbox, outbox: SectionOutbox) -> SectionReply:

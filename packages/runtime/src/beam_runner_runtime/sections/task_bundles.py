@@ -38,7 +38,7 @@ from beam_runner_runtime.sections.data import SectionData
 from beam_runner_runtime.sections.plan import SectionStage
 from beam_runner_runtime.sections.ports import TaskHost
 from beam_runner_runtime.sections.push_iterator import ConsumerGoneError
-from beam_runner_runtime.sections.replies import SectionOutputs, SectionReply, merge_replies
+from beam_runner_runtime.sections.replies import SectionOutputs, SectionReply, merge_section_replies
 
 StageInputs = Sequence[tuple[SectionStage, Sequence[Input]]]
 """Type of a task's input: pairs of a stage that the task runs and the input data of the stage."""
@@ -109,7 +109,7 @@ class TaskBundleRunner:
                 self._run_bundle(self._waiting.popleft())
             else:
                 self._wait_for_alarm()
-        return attrs.evolve(merge_replies(self._replies), end=self._end)
+        return attrs.evolve(merge_section_replies(self._replies), end=self._end)
 
     def _run_bundle(self, opened: Bundle) -> None:
         stage = self._stages[opened.stage]

@@ -18,13 +18,13 @@ _FORMS = {**collect_record_classes({"channel ": (attempts,), "section ": (replie
 _REGISTRY = RecordRegistry(_FORMS, SHARED, CONSTANTS)
 
 
-def encode_reply(reply: SectionReply) -> bytes:
-    """Encodes a section's reply as bytes, for `decode_reply`."""
+def encode_section_reply(reply: SectionReply) -> bytes:
+    """Encodes a section's reply as bytes, for `decode_section_reply`."""
     return _REGISTRY.encode(reply)
 
 
-def decode_reply(encoded: bytes) -> SectionReply:
-    """Reads a reply that `encode_reply` encoded.
+def decode_section_reply(encoded: bytes) -> SectionReply:
+    """Reads a reply that `encode_section_reply` encoded.
 
     Raises:
         RecordFormatError: The bytes contain another record.

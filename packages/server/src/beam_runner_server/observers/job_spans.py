@@ -39,7 +39,7 @@ class JobSpans:
         attributes = {"beam.job.id": job.job_id, "beam.job.name": job.name}
         if job.times.user:
             attributes["enduser.id"] = job.times.user
-        with ids.derive_from(job.job_id):
+        with ids.derive_ids_from_job(job.job_id):
             self.root = tracer.start_span(
                 f"job {job.name}",
                 attributes=attributes,
@@ -80,7 +80,7 @@ class JobSpans:
             return
         span = self._stages.get(stage.id)
         if span is None:
-            with self._ids.derive_from(self._job_id, stage.id):
+            with self._ids.derive_ids_from_job(self._job_id, stage.id):
                 span = self._tracer.start_span(
                     f"stage {stage.name}",
                     set_span_in_context(self.root),

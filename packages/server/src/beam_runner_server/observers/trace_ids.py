@@ -13,13 +13,13 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
 
 class JobIdGenerator(RandomIdGenerator):
-    """Generator of ids. Outside of `derive_from`, ids are random. Not thread-safe."""
+    """Generator of ids. Outside of `derive_ids_from_job`, ids are random. Not thread-safe."""
 
     def __init__(self) -> None:
         self._subject: tuple[str, str] | None = None
 
     @contextmanager
-    def derive_from(self, job_id: str, stage: str = "") -> Iterator[None]:
+    def derive_ids_from_job(self, job_id: str, stage: str = "") -> Iterator[None]:
         """Makes spans that start within a ``with`` block get ids that are computed from the job and the stage."""
         self._subject = (job_id, stage)
         try:

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from beam_runner_web.html.job_health import add_health
 from beam_runner_web.html.job_list import read_job_lines
 from beam_runner_web.html.job_view import JobView
-from beam_runner_web.html.logs import LogFilter, read_all_lines
+from beam_runner_web.html.logs import LogFilter, read_all_log_lines
 from beam_runner_web.html.pages import PageContents
 
 from .prometheus import render_prometheus_metrics
@@ -62,7 +62,7 @@ class ScriptApi:
     def _download_log(self, request: Request) -> Response:
         """Returns the log as a text file, filtered like the log page. Terminal escapes stay in the file."""
         view = self._pages.view_job(request.path_params["job_id"])
-        lines = read_all_lines(view, _read_log_filter(request))
+        lines = read_all_log_lines(view, _read_log_filter(request))
         text = "".join(
             f"{line.time} {line.severity} [{_find_step_name(view, line.step)}] {line.text}\n"
             for line in lines
@@ -131,7 +131,7 @@ _PARTS: Mapping[str, Callable[[JobView, Request], Any]] = {
     "failed-bundles": lambda view, request: (
         view.snapshot.execution and view.snapshot.execution.failed
     ),
-    "logs": lambda view, request: read_all_lines(view, _read_log_filter(request)),
+    "logs": lambda view, request: read_all_log_lines(view, _read_log_filter(request)),
 }
 
 

@@ -9,7 +9,7 @@ from beam_runner_model.readiness import Readiness
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from beam_runner_web.watch.watching import OpenJobs
+from beam_runner_web.watch.watching import JobFollowers
 
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths of the health endpoints, which don't require a token. Responses contain only the texts of this module."""
@@ -29,7 +29,7 @@ class HealthProbes:
         check_readiness: returns whether the job server can run jobs.
     """
 
-    def __init__(self, watches: OpenJobs, check_readiness: Callable[[], Readiness]) -> None:
+    def __init__(self, watches: JobFollowers, check_readiness: Callable[[], Readiness]) -> None:
         self._watches = watches
         self._check_readiness = check_readiness
 

@@ -63,7 +63,7 @@ def choose_open_composites(tree: StepTree, must_see: Iterable[str] = ()) -> froz
     return frozenset(opened)
 
 
-def make_view(tree: StepTree, opened: Iterable[str]) -> GraphView:
+def make_graph_view(tree: StepTree, opened: Iterable[str]) -> GraphView:
     """Returns the visible graph for a set of open composites. A composite counts as open only if all
     composites around it are open.
     """
@@ -80,7 +80,7 @@ def make_view(tree: StepTree, opened: Iterable[str]) -> GraphView:
     return GraphView(frozenset(really), tuple(seen), _find_edges(tree, frozenset(seen) - really))
 
 
-def limit_view(view: GraphView, focus: str) -> GraphView:
+def limit_graph_view(view: GraphView, focus: str) -> GraphView:
     """Returns the part of a view around a step: the nearest steps in both directions, without open
     composites.
     """

@@ -17,7 +17,7 @@ from beam_runner_jobservices.figures.texts import (
 
 from beam_runner_web.causes.facts import CauseSeverity
 from beam_runner_web.graph.drawing import EdgePath, StepPosition, StepShape, lay_out_graph
-from beam_runner_web.graph.graph import GraphEdge, GraphView, limit_view
+from beam_runner_web.graph.graph import GraphEdge, GraphView, limit_graph_view
 from beam_runner_web.watch.states import StepState
 
 from .job_view import JobView, StepRow
@@ -75,7 +75,7 @@ def draw_graph(job: JobView, seen: GraphView, step: str = "") -> GraphPicture | 
     around = ""
     if seen.too_large:
         around = _find_focused_step(job, seen, step)
-        seen = limit_view(seen, around)
+        seen = limit_graph_view(seen, around)
     rows = [job.make_step_row(key, seen.opened) for key in seen.visible]
     lines = [() if row.open else _format_metric_lines(job, row) for row in rows]
     alarms = _find_warnings_by_step(job, seen)

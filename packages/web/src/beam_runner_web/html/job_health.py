@@ -10,7 +10,7 @@ from beam_runner_jobservices.errors import JobApiError
 
 from beam_runner_web.causes.facts import CauseSeverity
 
-from .job_list import JobHealth, JobLine
+from .job_list import JobHealth, JobListLine
 from .job_view import JobView
 
 _MOST_CHECKED = 12
@@ -18,7 +18,9 @@ _BUDGET_SECONDS = 1.0
 """Time after which a list leaves out the health of further jobs, until its next update."""
 
 
-def add_health(lines: Iterable[JobLine], view_job: Callable[[str], JobView]) -> tuple[JobLine, ...]:
+def add_health(
+    lines: Iterable[JobListLine], view_job: Callable[[str], JobView]
+) -> tuple[JobListLine, ...]:
     """Returns the lines with the health of the first running jobs. Checks take a limited time, so that
     a server with many jobs answers fast.
     """

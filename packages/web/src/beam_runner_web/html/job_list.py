@@ -37,7 +37,7 @@ class JobHealth:
 
 
 @attrs.frozen
-class JobLine:
+class JobListLine:
     """A job in the list. Times are wall-clock seconds, or None if the server doesn't report them.
 
     Attributes:
@@ -74,7 +74,7 @@ class JobList:
     of jobs that match the filter.
     """
 
-    lines: tuple[JobLine, ...]
+    lines: tuple[JobListLine, ...]
     counts: Mapping[str, int]
     total: int
     page: int
@@ -86,7 +86,7 @@ class JobList:
         return any(line.user for line in self.lines)
 
 
-def read_job_lines(client: JobClient) -> list[JobLine]:
+def read_job_lines(client: JobClient) -> list[JobListLine]:
     """Returns the jobs of a server, oldest first, with times if the server reports times.
 
     Raises:
@@ -98,7 +98,7 @@ def read_job_lines(client: JobClient) -> list[JobLine]:
     return list(_add_earlier_runs(lines))
 
 
-def _add_earlier_runs(lines: Iterable[JobLine]) -> Iterator[JobLine]:
+def _add_earlier_runs(lines: Iterable[JobListLine]) -> Iterator[JobListLine]:
     """Adds the run times of earlier jobs of the same name. `lines` are oldest first."""
     earlier: dict[str, tuple[float, ...]] = {}
     for line in lines:
@@ -121,11 +121,11 @@ def _sort_by_submission(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:
     return sorted(jobs, key=lambda job: int(job.job_id.removeprefix(next(iter(words)) or "")))
 
 
-def _make_job_line(job: JobInfo, times: JobTimes) -> JobLine:
+def _make_job_line(job: JobInfo, times: JobTimes) -> JobListLine:
     name = masking.get_option(job.options, masking.JOB_NAME) or job.job_name or job.job_id
     streaming = bool(masking.get_option(job.options, "streaming"))
     started = times.started or times.submitted
-    return JobLine(
+    return JobListLine(
         job.job_id,
         str(name),
         job.state,
@@ -139,7 +139,7 @@ def _make_job_line(job: JobInfo, times: JobTimes) -> JobLine:
 
 
 def filter_jobs(
-    lines: Iterable[JobLine],
+    lines: Iterable[JobListLine],
     state: str = "",
     name: str = "",
     page: int = 1,
@@ -167,7 +167,7 @@ def filter_jobs(
     return JobList(tuple(left[start : start + PAGE_LENGTH]), counts, len(left), page, pages)
 
 
-def _sort_job_lines(lines: list[JobLine], sort: str) -> list[JobLine]:
+def _sort_job_lines(lines: list[JobListLine], sort: str) -> list[JobListLine]:
     by, is_descending = sort.removeprefix("-"), sort.startswith("-")
     if by == "name":
         return sorted(lines, key=lambda line: line.name.lower(), reverse=is_descending)
@@ -182,13 +182,13 @@ def _sort_job_lines(lines: list[JobLine], sort: str) -> list[JobLine]:
     return [line for _, line in known] + [line for at, line in times if at is None]
 
 
-def _group_job_lines(lines: list[JobLine]) -> list[JobLine]:
+def _group_job_lines(lines: list[JobListLine]) -> list[JobListLine]:
     counts = Counter(line.name for line in lines)
     first = {line.name: line for line in reversed(lines)}
     return [attrs.evolve(one, runs=counts[one.name]) for one in lines if first[one.name] is one]
 
 
-def _matches_state(line: JobLine, state: str) -> bool:
+def _matches_state(line: JobListLine, state: str) -> bool:
     match state:
         case "running":
             return line.state in _RUNNING

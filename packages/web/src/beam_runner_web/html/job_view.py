@@ -18,7 +18,7 @@ from beam_runner_model.jobs import JobState
 
 from beam_runner_web.causes.causes import find_causes
 from beam_runner_web.causes.facts import Cause, JobFacts
-from beam_runner_web.graph.graph import GraphView, choose_open_composites, make_view
+from beam_runner_web.graph.graph import GraphView, choose_open_composites, make_graph_view
 from beam_runner_web.watch import masking
 from beam_runner_web.watch.snapshots import JobSnapshot, count_output_elements
 from beam_runner_web.watch.states import ENDED_WELL, StepState, compute_step_states, get_stage_state
@@ -165,7 +165,7 @@ class JobView:
     def make_graph_view(self, opened: Sequence[str] | None) -> GraphView:
         """Returns the graph view with these composites open; by default, opens the most informative composites."""
         chosen = choose_open_composites(self.tree, self.failed_steps) if opened is None else opened
-        return make_view(self.tree, chosen)
+        return make_graph_view(self.tree, chosen)
 
     def make_step_row(self, key: str, opened: frozenset[str] = frozenset()) -> StepRow:
         """Returns the row of a step in the table of steps."""

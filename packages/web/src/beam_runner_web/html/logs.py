@@ -70,7 +70,7 @@ class LogPart:
     steps: tuple[str, ...]
 
 
-def read_last_lines(job: JobView, chosen: LogFilter, most: int = _MOST_LINES) -> LogPart:
+def read_last_log_lines(job: JobView, chosen: LogFilter, most: int = _MOST_LINES) -> LogPart:
     """Returns the last lines that match a filter, up to the size of a page."""
     found = _query_log(job, _make_query(job, chosen, most, _MOST_CHARACTERS))
     steps = dict.fromkeys(job.tree.find_step(name) for name in found.steps)
@@ -82,7 +82,7 @@ def read_last_lines(job: JobView, chosen: LogFilter, most: int = _MOST_LINES) ->
     )
 
 
-def read_all_lines(job: JobView, chosen: LogFilter) -> list[LogLine]:
+def read_all_log_lines(job: JobView, chosen: LogFilter) -> list[LogLine]:
     """Yields all lines that match a filter, oldest first."""
     parts: list[tuple[JobLogLine, ...]] = []
     query = _make_query(job, chosen)

@@ -12,13 +12,13 @@ from starlette.datastructures import QueryParams
 from beam_runner_web.html.rendering import parse_whole_number
 from beam_runner_web.settings import WebSettings
 from beam_runner_web.watch.threads import WorkerThread
-from beam_runner_web.watch.watching import OpenJobs
+from beam_runner_web.watch.watching import JobFollowers
 
 from .graph_view import draw_graph
 from .job_health import add_health
 from .job_list import STATES, filter_jobs, read_job_lines
 from .job_view import JobView
-from .logs import LogFilter, list_filter_steps, read_last_lines
+from .logs import LogFilter, list_filter_steps, read_last_log_lines
 
 Values = dict[str, Any]
 
@@ -93,7 +93,7 @@ def _make_log_values(job: JobView, query: QueryParams) -> Values:
         text=query.get("q", ""),
         before=query.get("before", ""),
     )
-    found = read_last_lines(job, chosen)
+    found = read_last_log_lines(job, chosen)
     return {"chosen": chosen, "found": found, "steps": list_filter_steps(job, chosen, found)}
 
 
@@ -116,7 +116,7 @@ JOB_PAGES: Mapping[str, JobPage] = {
 class PageContents:
     """The current content of each page. Blocking calls; thread-safe."""
 
-    def __init__(self, watches: OpenJobs, settings: WebSettings) -> None:
+    def __init__(self, watches: JobFollowers, settings: WebSettings) -> None:
         self.watches = watches
         self._settings = settings
 

@@ -8,7 +8,7 @@ import time
 
 from .graph_view import draw_graph
 from .job_view import JobView
-from .logs import LogFilter, read_last_lines
+from .logs import LogFilter, read_last_log_lines
 from .rendering import Renderer
 
 _LAST_LINES = 1_000
@@ -21,7 +21,7 @@ def render_report(renderer: Renderer, view: JobView) -> str:
         "graph": draw_graph(view, view.make_graph_view(None)),
         "linked": False,
         "rows": [view.make_step_row(key) for key in view.tree.steps],
-        "lines": read_last_lines(view, LogFilter(), _LAST_LINES).lines,
+        "lines": read_last_log_lines(view, LogFilter(), _LAST_LINES).lines,
         "made": time.time(),
         "title": view.name,
     }

@@ -257,7 +257,7 @@ class _MessageFeed:
         self._client.close()
 
 
-class OpenJobs:
+class JobFollowers:
     """Followers (readers) of the jobs that are open in pages. Thread-safe.
 
     `connect` makes clients of the job server.

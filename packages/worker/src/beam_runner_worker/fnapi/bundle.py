@@ -96,7 +96,7 @@ class SdkBundle:
             )
             return self._take_received_data()
 
-    def poll_received(self) -> list[ReceivedData]:
+    def poll_received_data(self) -> list[ReceivedData]:
         """Returns the data that the SDK has sent so far, without waiting.
 
         Raises:
@@ -131,7 +131,7 @@ class SdkBundle:
         """
         return self.stop is not None and self.elements >= self.stop
 
-    def record_stop(self, number: int) -> None:
+    def record_split_position(self, number: int) -> None:
         """Records that a split removed all input from this element on."""
         with self.changed:
             self.stop = number if self.stop is None else min(number, self.stop)
@@ -154,7 +154,7 @@ class SdkBundle:
             self._in_flight -= 1
             self.changed.notify_all()
 
-    def store_received(self, received: ReceivedData) -> None:
+    def store_received_data(self, received: ReceivedData) -> None:
         """Stores data from the SDK. Blocks the stream while more than 32 MiB wait for the bundle's thread."""
         with self.changed:
             self.changed.wait_for(

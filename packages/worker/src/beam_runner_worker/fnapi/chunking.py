@@ -24,7 +24,7 @@ from beam_runner_model.windowed_values import (
 from beam_runner_urns import coders as urns
 
 from beam_runner_worker._protos import beam_runner_api_pb2
-from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip
+from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip_function
 
 CHUNK_BYTES = 2 << 20
 
@@ -67,11 +67,11 @@ def compile_edge_coder(
     element_id, window_id = coder.component_coder_ids
     element = coders[element_id]
     try:
-        window = compile_skip(window_id, coders)
-        skip = compile_skip(element_id, coders)
+        window = compile_skip_function(window_id, coders)
+        skip = compile_skip_function(element_id, coders)
         if element.spec.urn != urns.KV:
             return EdgeCoder(skip, window, None, None)
-        key, value = (compile_skip(each, coders) for each in element.component_coder_ids)
+        key, value = (compile_skip_function(each, coders) for each in element.component_coder_ids)
         return EdgeCoder(skip, window, key, value)
     except UnknownCoder as error:
         raise UnknownCoder(

@@ -5,7 +5,7 @@ Different threads serve the SDK's streams (control, data, state, logging), and s
 Every wait in the object ends when the SDK is lost or released.
 
     waiting --control stream opens--> connected --a stream breaks--> lost
-    waiting, connected --begin_closing--> closing --release--> (streams end)
+    waiting, connected --begin_shutdown--> closing --release--> (streams end)
 """
 
 from __future__ import annotations
@@ -129,14 +129,14 @@ class SdkConnection:
         for each in elements.data:
             bundle = self._bundles.get(each.instruction_id)
             if bundle is not None:
-                bundle.store_received(
+                bundle.store_received_data(
                     ReceivedData(each.transform_id, None, each.data, each.is_last)
                 )
         for each in elements.timers:
             bundle = self._bundles.get(each.instruction_id)
             if bundle is not None:
                 family = each.timer_family_id
-                bundle.store_received(
+                bundle.store_received_data(
                     ReceivedData(each.transform_id, family, each.timers, each.is_last)
                 )
 
@@ -323,7 +323,7 @@ class SdkConnection:
 
     # Methods that close the connection.
 
-    def begin_closing(self) -> bool:
+    def begin_shutdown(self) -> bool:
         """Ends the control stream, so that the SDK tears down its DoFns and exits. Running bundles
         fail.
 
@@ -343,12 +343,12 @@ class SdkConnection:
         self.instructions.put(None)
         return bool(bundles)
 
-    def wait_until_gone(self, limit: float) -> bool:
+    def wait_until_streams_ended(self, limit: float) -> bool:
         """Waits at most ``limit`` seconds until all streams of the SDK have ended."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._streams, limit)
 
-    def wait_until_data_ended(self, limit: float) -> bool:
+    def wait_until_data_stream_ended(self, limit: float) -> bool:
         """Waits at most ``limit`` seconds until the SDK has begun to shut down, which the end of its
         data or log shows.
         """

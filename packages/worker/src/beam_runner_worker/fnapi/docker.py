@@ -15,7 +15,7 @@ import subprocess
 from beam_runner_worker._protos import beam_runner_api_pb2
 from beam_runner_worker.errors import HarnessError, UnsupportedEnvironment
 from beam_runner_worker.fnapi.guarded import OutputHandler
-from beam_runner_worker.fnapi.process import SeparateProcess, create_boot_flags
+from beam_runner_worker.fnapi.process import SeparateProcess, create_boot_arguments
 
 _DOCKER = "docker"
 _REMOVE_SECONDS = 20.0
@@ -78,7 +78,7 @@ class DockerWorker(SeparateProcess):
         run = (_DOCKER, "run", "--rm", "--network=host", f"--name={self._name}", self._image)
         try:
             self._process.start(
-                (*run, *create_boot_flags(self._worker_id, endpoint)),
+                (*run, *create_boot_arguments(self._worker_id, endpoint)),
                 os.environ,
                 shlex.join(self._removal_command),
             )

@@ -172,12 +172,12 @@ class ExternalWorker:
         data stream, but ends its log stream after the teardown.
         """
         if self._demand is None:
-            if connection.wait_until_data_ended(limit):
-                connection.wait_until_gone(limit)
+            if connection.wait_until_data_stream_ended(limit):
+                connection.wait_until_streams_ended(limit)
             return
         self.stop()
-        if connection.wait_until_data_ended(limit):
-            connection.wait_until_gone(min(limit, _THREAD_TEARDOWN_SECONDS))
+        if connection.wait_until_data_stream_ended(limit):
+            connection.wait_until_streams_ended(min(limit, _THREAD_TEARDOWN_SECONDS))
 
     def stop(self) -> None:
         """Requests that the pool stops the worker. Errors are ignored, because the workers of an

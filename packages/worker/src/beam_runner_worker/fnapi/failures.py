@@ -90,7 +90,7 @@ def _find_python_exception(lines: list[str]) -> str:
     return lines[-1]
 
 
-def describe_possible_elements(text: str, bundle: SdkBundle) -> str:
+def describe_possibly_failing_elements(text: str, bundle: SdkBundle) -> str:
     """Returns a description of the elements and timers at which an SDK may have failed. SDKs don't
     report the failed element.
 

@@ -252,7 +252,7 @@ class FnApiHarness:
         was_there = connection.is_usable and connection.is_connected
         if was_there:
             launcher.inspect_harness(connection)
-        interrupted = connection.begin_closing()
+        interrupted = connection.begin_shutdown()
         if was_there:
             limits = self._limits
             launcher.wait_until_torn_down(

@@ -123,7 +123,7 @@ class ProcessWorker(SeparateProcess):
             **self._env,
         }
         self._process.start(
-            (*self._command, *create_boot_flags(self._worker_id, endpoint)),
+            (*self._command, *create_boot_arguments(self._worker_id, endpoint)),
             env,
             shlex.join(("rm", "-rf", "--", self._directory)),
         )
@@ -135,7 +135,7 @@ class ProcessWorker(SeparateProcess):
             shutil.rmtree(self._directory, ignore_errors=True)
 
 
-def create_boot_flags(worker_id: str, endpoint: str) -> tuple[str, ...]:
+def create_boot_arguments(worker_id: str, endpoint: str) -> tuple[str, ...]:
     """Returns the arguments of a boot program in Beam's contract for containers: the worker id and the
     service addresses.
     """

@@ -13,9 +13,9 @@ from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_worker.fnapi.paging import Pager, find_page_end
 from beam_runner_worker.fnapi.skipping import (
     UnknownCoder,
-    compile_skip,
-    make_counted_skip,
-    make_sequence_skip,
+    compile_skip_function,
+    make_counted_skip_function,
+    make_sequence_skip_function,
 )
 from beam_runner_worker.ports import SideInputReader
 
@@ -54,11 +54,11 @@ class SideInputCoders:
             coder_id = coders[coder_id].component_coder_ids[0]
         try:
             if part == "element":
-                return compile_skip(coder_id, coders)
+                return compile_skip_function(coder_id, coders)
             coder = coders[coder_id]
             if coder.spec.urn != coder_urns.KV:
                 return None
-            return compile_skip(coder.component_coder_ids[part == "value"], coders)
+            return compile_skip_function(coder.component_coder_ids[part == "value"], coders)
         except UnknownCoder:
             return None
 
@@ -147,7 +147,7 @@ class SideInputPages:
         return (
             None
             if key is None or value is None
-            else make_sequence_skip((key, make_counted_skip(value)))
+            else make_sequence_skip_function((key, make_counted_skip_function(value)))
         )
 
 

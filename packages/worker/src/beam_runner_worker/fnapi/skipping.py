@@ -23,7 +23,7 @@ class UnknownCoder(ValueError):
     """Error for a coder for whose values the runner can't find the end. The message names the URN of the coder."""
 
 
-def compile_skip(coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder]) -> Skip:
+def compile_skip_function(coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder]) -> Skip:
     """Returns the skip function of a coder, whose components are in ``coders``.
 
     Raises:
@@ -37,10 +37,12 @@ def compile_skip(coder_id: str, coders: Mapping[str, beam_runner_api_pb2.Coder])
         return _LEAVES[urn]
     if urn not in _COMPOSITES:
         raise UnknownCoder(f"the coder {urn!r} doesn't expose the end of a value")
-    return _COMPOSITES[urn]([compile_skip(each, coders) for each in coder.component_coder_ids])
+    return _COMPOSITES[urn](
+        [compile_skip_function(each, coders) for each in coder.component_coder_ids]
+    )
 
 
-def make_counted_skip(item: Skip) -> Skip:
+def make_counted_skip_function(item: Skip) -> Skip:
     """Returns a function that skips a count and the counted items."""
 
     def skip_counted_items(data: bytes, position: int) -> int:
@@ -53,7 +55,7 @@ def make_counted_skip(item: Skip) -> Skip:
     return skip_counted_items
 
 
-def make_sequence_skip(parts: Sequence[Skip]) -> Skip:
+def make_sequence_skip_function(parts: Sequence[Skip]) -> Skip:
     """Returns a function that skips several consecutive encoded values."""
     if len(parts) == 2:
         first, second = parts
@@ -94,7 +96,7 @@ def _make_iterable_skip(parts: list[Skip]) -> Skip:
     A batch count of -1 precedes a token, with which the SDK reads the remaining items as state.
     """
     (item,) = parts
-    skip_known = make_counted_skip(item)
+    skip_known = make_counted_skip_function(item)
 
     def skip_iterable(data: bytes, position: int) -> int:
         if decode_count(data, position) >= 0:
@@ -122,7 +124,7 @@ _LEAVES: dict[str, Skip] = {
 }
 
 _COMPOSITES: dict[str, Callable[[list[Skip]], Skip]] = {
-    urns.KV: make_sequence_skip,
+    urns.KV: make_sequence_skip_function,
     urns.ITERABLE: _make_iterable_skip,
     urns.STATE_BACKED_ITERABLE: _make_iterable_skip,
     urns.NULLABLE: _make_nullable_skip,

@@ -193,7 +193,7 @@ class BundleSplitter:
             self._bundle.mark_lost(str(error))
             raise
         if split is not None:
-            self._bundle.record_stop(split.first_residual)
+            self._bundle.record_split_position(split.first_residual)
         return split
 
     def _warn_of_refusal(self, error: str) -> None:

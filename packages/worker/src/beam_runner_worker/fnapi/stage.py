@@ -23,7 +23,10 @@ from beam_runner_worker.fnapi.bundle_state import BundleStateStores
 from beam_runner_worker.fnapi.cache_tokens import SideInputTokens
 from beam_runner_worker.fnapi.connection import SdkConnection
 from beam_runner_worker.fnapi.descriptors import SdkStagePlan
-from beam_runner_worker.fnapi.failures import create_bundle_error, describe_possible_elements
+from beam_runner_worker.fnapi.failures import (
+    create_bundle_error,
+    describe_possibly_failing_elements,
+)
 from beam_runner_worker.fnapi.finalization import PendingFinalizations
 from beam_runner_worker.fnapi.messages import DataChunk, split_at_flushes
 from beam_runner_worker.fnapi.metrics import ShortIds, SummableMetricsFilter
@@ -199,7 +202,7 @@ class FnApiStage:
             transform_id: transform.unique_name
             for transform_id, transform in self._plan.descriptor.transforms.items()
         }
-        element = describe_possible_elements(error, bundle)
+        element = describe_possibly_failing_elements(error, bundle)
         return create_bundle_error(
             error, self._plan.spec.title, names, element, in_a_pool=in_a_pool
         )

@@ -13,7 +13,7 @@ from beam_runner_model.chunks import StateCell
 from beam_runner_model.lengths import Skip
 
 from beam_runner_worker._protos import beam_runner_api_pb2
-from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip
+from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip_function
 from beam_runner_worker.state_specs import list_coder_ids
 
 
@@ -54,6 +54,6 @@ class StateCoders:
         if part not in found:
             return None
         try:
-            return compile_skip(found[part], self._coders)
+            return compile_skip_function(found[part], self._coders)
         except UnknownCoder:
             return None

@@ -15,7 +15,7 @@ from beam_runner_urns import coders as coder_urns
 from beam_runner_urns import transforms as urns
 
 from beam_runner_worker._protos import beam_fn_api_pb2, beam_runner_api_pb2
-from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip
+from beam_runner_worker.fnapi.skipping import UnknownCoder, compile_skip_function
 from beam_runner_worker.fnapi.state_coders import StateCoders
 from beam_runner_worker.fnapi.timers import FamilyId, TimerCoder
 
@@ -108,7 +108,8 @@ def _use_timer_coder(
         return {}
     try:
         coder = TimerCoder(
-            compile_skip(key_id, descriptor.coders), compile_skip(window_id, descriptor.coders)
+            compile_skip_function(key_id, descriptor.coders),
+            compile_skip_function(window_id, descriptor.coders),
         )
     except UnknownCoder as error:
         raise UnknownCoder(f"Can't read the timers of {transform_id!r}: {error}") from None

@@ -107,7 +107,7 @@ class BundleTransfer:
         """Sends a message to the SDK. Until the SDK accepts the message, the method writes the SDK's
         output to the runner.
         """
-        self._write_received_data(self._bundle.poll_received())
+        self._write_received_data(self._bundle.poll_received_data())
         while not self._bundle.has_capacity() and not self._is_input_complete():
             self._write_received_data(self._bundle.wait_for_work(None, for_room=True))
         if not self._is_input_complete():

@@ -17,7 +17,10 @@ from beam_runner_model.varints import decode_varint, encode_varint, skip_varint
 from beam_runner_worker._protos import beam_fn_api_pb2
 from beam_runner_worker.fnapi.paging import Pager
 from beam_runner_worker.fnapi.side_inputs import UnsupportedStateRequest
-from beam_runner_worker.fnapi.skipping import make_counted_skip, make_sequence_skip
+from beam_runner_worker.fnapi.skipping import (
+    make_counted_skip_function,
+    make_sequence_skip_function,
+)
 from beam_runner_worker.fnapi.state_coders import StateCoders
 from beam_runner_worker.ports import UserState
 
@@ -166,7 +169,7 @@ class _MultimapEntries(_MultimapKeys):
         )
         if skip_key is None or skip_value is None:
             return None
-        return make_sequence_skip((skip_key, make_counted_skip(skip_value)))
+        return make_sequence_skip_function((skip_key, make_counted_skip_function(skip_value)))
 
     @staticmethod
     def _require_skip_function(cell: StateCell, coders: StateCoders, part: str) -> Skip:
