@@ -220,7 +220,7 @@ class _Progress:
         if self._job_id is None:
             text += "the pipeline is being built"
         else:
-            state = self._state = self._client.state(self._job_id).state
+            state = self._state = self._client.get_state(self._job_id).state
             counts = self._element_counts()
             text += (
                 f"{state.name:<8} lines read: {counts['Read']:>9,}   words: {counts['Split']:>11,}"
@@ -238,7 +238,7 @@ class _Progress:
             return ""
         return "\n".join(
             entry.text
-            for entry in self._client.messages(self._job_id, timeout=10)
+            for entry in self._client.follow_messages(self._job_id, timeout=10)
             if isinstance(entry, JobMessage) and entry.importance >= Importance.ERROR
         )
 
@@ -246,8 +246,10 @@ class _Progress:
         """Finds the job, and the PCollections of its pipeline that the progress line shows."""
         from apache_beam.portability.api import beam_runner_api_pb2
 
-        for job in self._client.jobs():
-            pipeline = beam_runner_api_pb2.Pipeline.FromString(self._client.pipeline(job.job_id))
+        for job in self._client.list_jobs():
+            pipeline = beam_runner_api_pb2.Pipeline.FromString(
+                self._client.get_pipeline(job.job_id)
+            )
             for transform in pipeline.components.transforms.values():
                 if transform.unique_name in _SHOWN:
                     for pcollection in transform.outputs.values():
@@ -261,7 +263,7 @@ class _Progress:
         from apache_beam.coders import VarIntCoder
 
         counts = dict.fromkeys(_SHOWN, 0)
-        for info in self._client.metrics(self._job_id).attempted:
+        for info in self._client.get_metrics(self._job_id).attempted:
             name = self._shown.get(info.labels.get("PCOLLECTION", ""))
             if name is not None and info.urn == "beam:metric:element_count:v1":
                 counts[name] += VarIntCoder().decode(info.payload)

@@ -40,4 +40,4 @@ def test_client_call_succeeds_over_slow_connection(server: JobServer) -> None:
     with socket.create_server(("localhost", 0)) as listener:
         threading.Thread(target=forward_with_delay, args=(listener, port), daemon=True).start()
         with JobClient(f"localhost:{listener.getsockname()[1]}") as client:
-            assert client.jobs() == ()
+            assert client.list_jobs() == ()

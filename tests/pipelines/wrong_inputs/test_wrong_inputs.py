@@ -18,7 +18,7 @@ from unittest.mock import Mock
 import apache_beam as beam
 import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
-from beam_runner_jobservices.guard import read_guard
+from beam_runner_jobservices.guard import read_access_guard
 from beam_runner_jobservices.server import JobServer
 from beam_runner_model.jobs import JobState
 from beam_runner_storage.durable.folders import lock_folder
@@ -67,7 +67,10 @@ def given(
     folder = tmp_path_factory.mktemp("given")
     (folder / "token").write_text("the token of the server")
     guarded = JobServer(
-        Mock(), artifacts_dir=folder / "a", port=0, guard=read_guard(token_file=folder / "token")
+        Mock(),
+        artifacts_dir=folder / "a",
+        port=0,
+        guard=read_access_guard(token_file=folder / "token"),
     )
     guarded.start()
     for _ in range(2):
