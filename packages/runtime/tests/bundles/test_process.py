@@ -270,7 +270,7 @@ def test_process_reports_progress_of_long_bundle(serve: Serve) -> None:
 def test_log_records_of_process_are_sent_to_server(serve: Serve) -> None:
     served = serve(FakeHarness(nothing))
     record = LogRecord(Severity.INFO, 1, "text")
-    served.process.stages.log([record])
+    served.process.stages.log_records([record])
     assert served.channel.next() == LogBatch((record,))
 
 

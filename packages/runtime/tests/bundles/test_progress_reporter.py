@@ -49,7 +49,7 @@ class Telling:
         self.has_told = threading.Event()
         self.teller = ProgressReporter(
             lambda: self.running,
-            Running.progress,
+            Running.get_progress,
             self._tell,
             {"source"},
             in_turns=False,

@@ -30,7 +30,7 @@ class Process:
         self.sent: list[Any] = []
         self.logged: list[Any] = []
         self.channel = SimpleNamespace(send=self.sent.append)
-        self.stages = SimpleNamespace(log=self.logged.extend)
+        self.stages = SimpleNamespace(log_records=self.logged.extend)
         self.work = self.data = self.scratch = self.clock = None
         self.progress: Any = None
 
@@ -48,7 +48,7 @@ def test_section_bundle_progress_includes_finished_bundles(process: Any) -> None
     for _ in range(2):
         host.run_bundle((7, 1), None, None)
     running = SimpleNamespace(
-        attempt=ATTEMPT, progress=lambda: BundleProgressed(ATTEMPT, 0.5, 700, count(1))
+        attempt=ATTEMPT, get_progress=lambda: BundleProgressed(ATTEMPT, 0.5, 700, count(1))
     )
     told = process.progress(running)
     assert told.metrics == count(7)
