@@ -46,7 +46,7 @@ def test_requests_before_replacement_are_forwarded_to_new_job_after_its_start(
     drained.drain.assert_called_once_with()
     drained.cancel.assert_not_called()
     other = UpdatingJob(update)
-    other.cancel_job()
+    other.cancel()
     other.attach_job(cancelled)
     cancelled.cancel.assert_called_once_with()
 
@@ -57,7 +57,7 @@ def test_handle_of_updating_job_after_replacement_reports_new_job(
     running = Mock()
     handle = UpdatingJob(update)
     handle.attach_job(running)
-    assert handle.get_metrics() is running.metrics()
+    assert handle.get_metrics() is running.get_metrics()
     assert handle.get_execution() is running.get_execution()
     assert handle.get_stacks() is running.get_stacks()
     assert handle.get_stage_series() is running.get_stage_series()

@@ -172,7 +172,7 @@ def test_job_is_continued_by_another_server(new: New, loop_bytes: int) -> None:
     assert server.wait() is JobState.RUNNING
     assert server.journal.exists and server.folder.exists()
     again = new(loop_bytes=loop_bytes)
-    assert again.job.get_metrics().committed == server.job.metrics().committed
+    assert again.job.get_metrics().committed == server.job.get_metrics().committed
     assert again.run() is JobState.DONE
     assert again.seen == EXPECTED
     # Finished work was not repeated, including work of a loop that was left because of the stop.

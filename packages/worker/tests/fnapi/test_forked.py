@@ -27,7 +27,7 @@ PROGRAM = """
         host = TinyHost(p)
         job = create_job(Environment("beam:env:process:v1", payload), environments=host.environment_ids)
         server = FnApiServer(job, Artifacts(), Logs())
-        host.run(server.harness)
+        host.run(server.get_harness)
         server.close()
 
     children = []

@@ -267,7 +267,7 @@ def test_user_state_missing_in_runner_is_reported_by_name(serve):
     host = TinyHost(p)
     server = serve(host)
     with pytest.raises(HarnessError, match="the stage runs without"):
-        host.run(server.harness)
+        host.run(server.get_harness)
 
 
 @pytest.mark.parametrize("size", [10, 2000])
@@ -293,7 +293,7 @@ def test_side_inputs_of_several_pages_are_read(serve, tmp_path: Path, size: int)
         | beam.Map(check, beam.pvalue.AsIter(many), beam.pvalue.AsMultiMap(pairs))
     )
     host = TinyHost(p)
-    host.run(serve(host).harness)
+    host.run(serve(host).get_harness)
     numbers, groups = json.loads(out.read_text())
     assert numbers == list(range(10_000))
     assert groups == [[key, list(range(key, 10_000, 3))] for key in range(3)]

@@ -50,7 +50,7 @@ def run(
     keyed = steps | beam.Map(lambda step: step).with_output_types(tuple[str, Any])
     keyed | "Steps" >> beam.ParDo(dofn)
     host = StatefulHost(p, one_by_one=one_by_one)
-    host.run(serve(host).harness)
+    host.run(serve(host).get_harness)
     return host
 
 
@@ -185,7 +185,7 @@ def test_state_cells_have_the_key_and_window_bytes_of_keyed_rows(serve, tmp_path
     pairs | beam.GroupByKey() | beam.Map(len)
     pairs | "Steps" >> beam.ParDo(NamesKeys(desk))
     host = StatefulHost(p)
-    host.run(serve(host).harness)
+    host.run(serve(host).get_harness)
     assert desk.notes() == ["a 0 1", "b 0 2", "a 60 61", "a 0 1 3"]
     (rows,) = (each for each in host.buffers.values() if isinstance(each, Rows))
     keys_and_windows = {(key, at) for key, _, at, _ in rows.rows}

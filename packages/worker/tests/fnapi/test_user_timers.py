@@ -136,7 +136,7 @@ def ring(
     steps: Iterable[Step], desk: Desk, serve: Any, windows: window.WindowFn | None = None
 ) -> StatefulHost:
     host = prepared(steps, desk, windows)
-    host.run(serve(host).harness)
+    host.run(serve(host).get_harness)
     return host
 
 
@@ -205,7 +205,7 @@ def test_bundle_with_flush_barriers_is_one_bundle_for_runner(serve, tmp_path):
     desk = Desk(tmp_path)
     host = prepared([("a", ("event", "loop", 20)), ("b", ("event", "", 11))], desk)
     server = serve(host)
-    host.run(server.harness)
+    host.run(server.get_harness)
     result = host.stateful
     assert counted(result.metrics, "bundles") == 5
     names = [(info.urn, info.type, info.labels) for info in result.metrics]
