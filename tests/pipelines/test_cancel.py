@@ -159,7 +159,7 @@ def test_cancel_leaves_other_jobs_running(pipelines: Pipelines, tmp_path: Path) 
     wait_until((tmp_path / "waiting").exists, 60, "the other job is at work")
     job = begin(pipelines, Sleep(tmp_path / "begun"), tmp_path / "begun")
     assert job.cancel_and_measure()[0] is JobState.CANCELLED
-    assert other.get_state() is JobState.RUNNING
+    assert other.state() is JobState.RUNNING
     (tmp_path / "go on").touch()
     assert other.wait() is JobState.DONE
 

@@ -91,7 +91,7 @@ def harness() -> Iterator[EmbeddedHarness]:
 def merger_of(harness: EmbeddedHarness, build: samples.Build, tmp_path: Any) -> SdkMerger:
     plan = grouped(build).merging
     assert isinstance(plan, MergingPlan)
-    stage = harness.stage(plan.spec, BundleSideInputs((), tmp_path))
+    stage = harness.get_stage_harness(plan.spec, BundleSideInputs((), tmp_path))
     return SdkMerger(stage, plan.spec.outputs[0].transform_id, WindowCoder.CUSTOM)
 
 
