@@ -131,7 +131,7 @@ class SimulatedPlacement:
     def start_lane(self, number: int, on_end: Callable[[int, str], None]) -> None:
         """Opens a lane in a simulated process at once."""
         link = _SimulatedLink(self, number, next(self._pids), on_end)
-        self.job.handle_attached(link)
+        self.job.handle_worker_attached(link)
         self.job.handle_message(link, LaneOpened(number))
 
     def start_section(
@@ -190,7 +190,7 @@ class _SimulatedLink(WorkerLink):
             case CloseLane():
                 clock.call_later(0.0, lambda: self._on_end(self._lane, ""))
             case EndJob() | ExitProcess():
-                clock.call_later(0.0, lambda: self._placement.job.handle_detached(self))
+                clock.call_later(0.0, lambda: self._placement.job.handle_worker_detached(self))
 
     def _end_bundle(self, order: RunBundle) -> None:
         self._free_since = time.monotonic()

@@ -68,7 +68,7 @@ class Kills:
             The ID of the new job.
         """
         with JobClient(self.running.address) as client:
-            known = {job.job_id for job in client.jobs()}
+            known = {job.job_id for job in client.list_jobs()}
         self.points.clear(point)
         self.points.set(point)
         with contextlib.suppress(Exception):  # The server can be killed during the client's calls.
@@ -77,7 +77,7 @@ class Kills:
         self.running.wait_until_gone()
         self.running.go_on()
         with JobClient(self.running.address) as client:
-            found = [job.job_id for job in client.jobs() if job.job_name == name]
+            found = [job.job_id for job in client.list_jobs() if job.job_name == name]
         (new,) = set(found) - known
         return new
 
@@ -162,7 +162,7 @@ class _Chain:
     def move_to_savepoint(self, url: str) -> None:
         """Cancels the job, and continues the stream from a savepoint."""
         with JobClient(self.address) as client:
-            client.cancel(self.job_id)
+            client.cancel_job(self.job_id)
             client.wait_until_finish(self.job_id, _JOB_SECONDS)
             client.make_savepoint(self.job_id, url)
         self.job_id = self.submit(self.version, f"--beam_spark_from_savepoint={url}")
@@ -176,12 +176,12 @@ class _Chain:
         with JobClient(self.address) as client:
             if client.wait_until_finish(new, _JOB_SECONDS) is not JobState.FAILED:
                 raise Refused("an update with a wrong mapping isn't refused")
-            if client.state(self.job_id).state is not JobState.RUNNING:
+            if client.get_state(self.job_id).state is not JobState.RUNNING:
                 raise Refused("a refused update ended the running job")
 
     def _wait_until_it_runs(self, job_id: str) -> None:
         with JobClient(self.address) as client:
-            for event in client.states(job_id, _JOB_SECONDS):
+            for event in client.follow_states(job_id, _JOB_SECONDS):
                 if event.state is JobState.RUNNING:
                     return
                 if event.state.is_terminal:
@@ -199,24 +199,26 @@ class _Chain:
         """Returns the states and errors of all jobs."""
         with JobClient(self.address) as client:
             states = {
-                job.job_id: job.state.name for job in client.jobs() if job.job_name == self.name
+                job.job_id: job.state.name
+                for job in client.list_jobs()
+                if job.job_name == self.name
             }
-            errors = {one.job_id: one.error for one in client.job_times()}
+            errors = {one.job_id: one.error for one in client.get_job_times()}
         return "; ".join(f"{job_id} {state} {errors[job_id]}" for job_id, state in states.items())
 
     def close(self) -> None:
         """Ends the jobs of a failed chain, and the threads of Beam's client."""
         with JobClient(self.address) as client:
-            for job in client.jobs():
+            for job in client.list_jobs():
                 if job.job_name == self.name and not job.state.is_terminal:
-                    client.cancel(job.job_id)
+                    client.cancel_job(job.job_id)
         for result in self.results:
             with contextlib.suppress(Exception):
                 result._cleanup()
 
 
 def _read_messages(client: JobClient, job_id: str) -> str:
-    entries = client.messages(job_id, _JOB_SECONDS)
+    entries = client.follow_messages(job_id, _JOB_SECONDS)
     return " ".join(one.text for one in entries if isinstance(one, JobMessage))[-3000:]
 
 

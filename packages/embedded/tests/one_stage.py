@@ -69,7 +69,9 @@ class OneStage:
     def select_stage(self, planned: PlannedStage) -> None:
         """Selects the stage."""
         self.planned = planned
-        self.stage = self.runner.harness.get_stage_harness(planned.spec, Views(self.runner, planned))
+        self.stage = self.runner.harness.get_stage_harness(
+            planned.spec, Views(self.runner, planned)
+        )
 
     def __enter__(self) -> OneStage:
         return self
