@@ -22,7 +22,6 @@ from one_restriction import TRACKER
 
 from beam_runner_embedded._protos import beam_fn_api_pb2, beam_runner_api_pb2
 from beam_runner_embedded.harness import EmbeddedHarness
-from beam_runner_embedded.stage import EmbeddedStage
 
 events: list[str] = []
 IMPULSE_CHUNK = ElementChunk(1, IMPULSE)
@@ -41,9 +40,7 @@ class Host:
         (self.planned,) = self.plan.stages
         self.logs = Logs()
         self.harness = EmbeddedHarness(job(), EmptyArtifacts(), self.logs)
-        self.stage: EmbeddedStage = self.harness.get_stage_harness(
-            self.planned.spec, Views(None, self.planned)
-        )
+        self.stage = self.harness.get_stage_harness(self.planned.spec, Views(None, self.planned))
 
     def __enter__(self) -> Host:
         return self

@@ -24,7 +24,7 @@ from beam_runner_jobservices.ports import (
     StoryTeller,
 )
 from beam_runner_jobservices.registry import JobRegistry
-from beam_runner_jobservices.rollbacks import RollbackSubmitter
+from beam_runner_jobservices.rollbacks import RollbackStarter
 from beam_runner_jobservices.visible_jobs import OwnerLimit, VisibleJobs
 
 
@@ -48,7 +48,7 @@ class ObservationService:
         tell_story: StoryTeller | None = None,
         make_savepoint: SavepointMaker | None = None,
         replay_quarantine: QuarantineReplayer | None = None,
-        rollbacks: RollbackSubmitter | None = None,
+        rollbacks: RollbackStarter | None = None,
         pages: Callable[[], str] = str,
         find_owner_limit: OwnerLimit = lambda metadata: None,
         find_user_name: Callable[[Iterable[Any]], str] = lambda metadata: "",

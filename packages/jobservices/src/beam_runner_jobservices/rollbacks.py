@@ -28,7 +28,7 @@ from beam_runner_jobservices.store import ArtifactStore
 _AGAIN = "to run another pipeline, submit it with --update"
 
 
-class RollbackSubmitter:
+class RollbackStarter:
     """Submitter of rollbacks. Thread-safe.
 
     Args:

@@ -41,7 +41,7 @@ from beam_runner_jobservices.ports import (
 from beam_runner_jobservices.preparations import PreparationRegistry
 from beam_runner_jobservices.recorder import FinishedJobSummary, InMemoryRecorder, UnfinishedJob
 from beam_runner_jobservices.registry import JobRegistry
-from beam_runner_jobservices.rollbacks import RollbackSubmitter
+from beam_runner_jobservices.rollbacks import RollbackStarter
 from beam_runner_jobservices.store import ArtifactStore, RemoteFiles
 from beam_runner_jobservices.threads import ThreadPerCall, start_retrying_thread
 from beam_runner_jobservices.user_queues import UserQueues
@@ -162,9 +162,7 @@ class JobServer:
             self._registry.restore_jobs(self._file.jobs)
         self._staging = StagingService(self._preparations, self._store, limits.staging_idle)
         self._pages = ""
-        rollbacks = RollbackSubmitter(
-            self._registry, self._store, plan_rollback, self.address, clock
-        )
+        rollbacks = RollbackStarter(self._registry, self._store, plan_rollback, self.address, clock)
         runner = (kept_until, tell_story, make_savepoint, replay_quarantine)
         callers = (lambda: self._pages, guard.find_owner_limit, guard.find_user_name)
         observation = ObservationService(self._registry, *runner, rollbacks, *callers)

@@ -28,7 +28,7 @@ from beam_runner_runtime.channel.client import (
     wait_for_lane,
 )
 from beam_runner_runtime.channel.endpoints import KNOCK, make_job_scope, make_stand_by_scope
-from beam_runner_runtime.channel.identity import generate_server_identity
+from beam_runner_runtime.channel.identity import generate_identity
 from beam_runner_runtime.channel.messages import (
     ConfirmExit,
     EndJob,
@@ -87,7 +87,7 @@ def job() -> FakeJob:
 
 @pytest.fixture(params=["plain", "encrypted"])
 def server(job: FakeJob, request: pytest.FixtureRequest) -> Iterator[ChannelServer]:
-    identity = generate_server_identity() if request.param == "encrypted" else None
+    identity = generate_identity() if request.param == "encrypted" else None
     server = ChannelServer(ChannelAddress(), {"job-1": job}.get, ORDERS.__getitem__, identity)
     server.start()
     yield server
@@ -277,12 +277,10 @@ def test_reachability_check_of_silent_server_times_out() -> None:
 
 
 def test_channel_refuses_other_certificates_and_plain_text(job: FakeJob) -> None:
-    server = ChannelServer(
-        ChannelAddress(), {"job-1": job}.get, ORDERS.get, generate_server_identity()
-    )
+    server = ChannelServer(ChannelAddress(), {"job-1": job}.get, ORDERS.get, generate_identity())
     server.start()
     try:
-        other = generate_server_identity().certificate.decode()
+        other = generate_identity().certificate.decode()
         endpoint = server.endpoints.make_endpoint(KNOCK)
         assert "andshake" in check_server_reachable(
             attrs.evolve(endpoint, certificate=other), SECONDS
@@ -350,9 +348,8 @@ def test_worker_detects_loss_of_server(
 def test_worker_of_removed_job_is_refused(server: ChannelServer) -> None:
     stranger = ChannelClient(job_endpoint(server, "gone"), "gone")
     lost: queue.SimpleQueue[bool] = queue.SimpleQueue()
-    stranger.open_message_stream(
-        WorkerHello("gone", "host", 1), lambda command: None, lambda: lost.put(True)
-    )
+    hello = WorkerHello("gone", "host", 1)
+    stranger.open_message_stream(hello, lambda command: None, lambda: lost.put(True))
     assert lost.get(timeout=SECONDS)
 
 

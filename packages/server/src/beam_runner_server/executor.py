@@ -31,7 +31,7 @@ from beam_runner_planner.ignored_options import describe_ignored_options
 from beam_runner_planner.regrouped_windows import describe_regrouped_windows
 from beam_runner_runtime.bundles.preflight import BundleRequirements
 from beam_runner_runtime.channel.endpoints import KNOCK
-from beam_runner_runtime.channel.identity import generate_server_identity
+from beam_runner_runtime.channel.identity import generate_identity
 from beam_runner_runtime.channel.server import ChannelServer
 from beam_runner_runtime.job_options import parse_runner_options
 from beam_runner_runtime.shutdown.limits import LIMITS
@@ -108,7 +108,7 @@ class PlacedJobExecutor:
             settings.channel,
             self._jobs.get,
             placement.get_standby_order,
-            None if settings.channel.is_private else generate_server_identity(),
+            None if settings.channel.is_private else generate_identity(),
         )
         self._channel.start()
         placement.set_endpoints(self._channel.endpoints)

@@ -31,7 +31,7 @@ class ServerIdentity:
     certificate: bytes = attrs.field(repr=False)
 
 
-def generate_server_identity() -> ServerIdentity:
+def generate_identity() -> ServerIdentity:
     """Returns a new key and certificate. Takes a few milliseconds."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
