@@ -50,7 +50,7 @@ def test_stream_waits_for_missing_folder_of_staged_files_and_continues(
 
 def read_warning(job: Job) -> str:
     with JobClient(job.address) as client:
-        warning = client.errors(job.job_id).last_warning
+        warning = client.get_errors(job.job_id).last_warning
     return "" if warning is None else warning.text
 
 

@@ -140,7 +140,7 @@ def test_first_answer_about_hung_job_names_reason(
     job = server.submit(pipeline, streaming=case.streaming)
     job.runs, job.given, job.past = case.runs, JobMetrics(case.metrics), case.past
     if case.state is not JobState.RUNNING:
-        job.reporter.state(case.state)
+        job.reporter.report_state(case.state)
     causes = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
     assert case.kind in {cause["kind"] for cause in causes}, causes
     assert causes[0]["weight"] in ("BAD", "WARN")
