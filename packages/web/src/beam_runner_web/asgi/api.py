@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -12,12 +13,15 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from beam_runner_web.html.job_health import add_health
-from beam_runner_web.html.job_list import read_job_lines
+from beam_runner_web.html.job_list import JobLine, read_job_lines
 from beam_runner_web.html.job_view import JobView
 from beam_runner_web.html.logs import LogFilter, read_all_log_lines
 from beam_runner_web.html.pages import PageContents
 
 from .prometheus import render_prometheus_metrics
+
+_ENDED_SECONDS = 600.0
+_MOST_ENDED = 20
 
 
 class ScriptApi:
@@ -72,9 +76,21 @@ class ScriptApi:
 
     def _export_metrics(self, request: Request) -> Response:
         lines = read_job_lines(self._pages.watches.client)
-        running = [line.id for line in lines if not line.state.is_terminal]
-        views = [self._pages.view_job(job_id) for job_id in running]
+        views = [self._pages.view_job(job_id) for job_id in _list_scraped_jobs(lines)]
         return PlainTextResponse(render_prometheus_metrics((line.state for line in lines), views))
+
+
+def _list_scraped_jobs(lines: Sequence[JobLine]) -> list[str]:
+    """Returns the ids of the jobs whose metrics `/metrics` contains: running jobs, and the latest jobs
+    that ended in the last minutes, so that a scrape gets the final values of short jobs.
+    """
+    running = [line.id for line in lines if not line.state.is_terminal]
+    since = time.time() - _ENDED_SECONDS
+    ended = [
+        line for line in lines if line.state.is_terminal and line.ended and line.ended >= since
+    ]
+    ended.sort(key=lambda line: line.ended or 0.0, reverse=True)
+    return running + [line.id for line in ended[:_MOST_ENDED]]
 
 
 def summarize_job(view: JobView) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from beam_runner_model.jobs import JobState
 
 from beam_runner_web.html.job_view import JobView
 
+from .process_metrics import render_process_metrics
+from .user_metrics import render_user_metrics
+
 
 @attrs.frozen
 class _StageFamily:
@@ -25,6 +28,11 @@ class _StageFamily:
     kind: str
     help: str
     read: Callable[[StageFigures], float | None]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the value has a meaning after the end of a job."""
+        return self.kind == "counter" or self.name == "peak_memory_bytes"
 
 
 def _convert_to_seconds(msecs: int | None) -> float | None:
@@ -135,17 +143,28 @@ def render_prometheus_metrics(states: Iterable[JobState], views: Iterable[JobVie
 
     Args:
         states: the state of each job.
-        views: the jobs whose steps and stages are included.
+        views: the jobs whose steps, stages and metrics of user code are included.
     """
     counts, found = Counter(states), list(views)
     lines = [
         "# HELP beam_jobs Number of jobs on the server, by state.",
         "# TYPE beam_jobs gauge",
         *(f'beam_jobs{{state="{s.name.lower()}"}} {counts[s]}' for s in JobState),
+        *_render_jobs(found),
         *_render_steps(found),
         *_render_stages(found),
+        *render_user_metrics(found, _format_labels),
+        *render_process_metrics(),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _render_jobs(views: list[JobView]) -> Iterator[str]:
+    yield "# HELP beam_job_info Name and state of the job."
+    yield "# TYPE beam_job_info gauge"
+    for view in views:
+        labels = _format_labels(job_id=view.id, name=view.name, state=view.state.name.lower())
+        yield f"beam_job_info{labels} 1"
 
 
 def _render_steps(views: list[JobView]) -> Iterator[str]:
@@ -165,6 +184,8 @@ def _render_stages(views: list[JobView]) -> Iterator[str]:
         yield f"# HELP beam_stage_{family.name} {family.help}"
         yield f"# TYPE beam_stage_{family.name} {family.kind}"
         for view in views:
+            if view.state.is_terminal and not family.is_final:
+                continue
             for stage in view.figures.stages:
                 if (value := family.read(stage)) is not None:
                     labels = _format_labels(job_id=view.id, stage=stage.id)
