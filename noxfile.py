@@ -27,6 +27,7 @@ import tools.nox_benchmarks
 import tools.nox_others
 import tools.nox_slow  # noqa: F401 - these, too
 from tools.bytecode import get_bytecode_folder
+from tools.minor_tests import run_tests_of_minors
 from tools.nox_support import (
     CONSTRAINTS,
     IN_CI_ON_A_CLUSTER,
@@ -159,7 +160,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(requires=list_sessions_to_run_first("both_pysparks", "wheels"))
 def types(session: nox.Session) -> None:
-    """Checks types of all packages, tools, examples and this file, and the used APIs of each minor version of Beam and of the oldest and newest PySpark."""
+    """Checks types of all packages, tools, examples and this file, and the used APIs and replaced functions of each minor version of Beam, and the used APIs of the oldest and newest PySpark."""
     groups = (
         *read_group("types"),
         *read_group("test"),
@@ -173,8 +174,9 @@ def types(session: nox.Session) -> None:
     session.run(*mypy, *packages)
     session.run(*mypy, "noxfile.py", "tools", "examples/wordcount.py", "examples/second_runner")
     ends = build_pyspark_wheels(session, OLDEST.pyspark_version, NEWEST.pyspark_version)
-    minors = ("--minors", str(WHEELS.parent / "beam"))
-    session.run("python", "-m", "tools.check_versions", *minors, *map(str, ends))
+    minors = WHEELS.parent / "beam"
+    session.run("python", "-m", "tools.check_versions", "--minors", str(minors), *map(str, ends))
+    run_tests_of_minors(session, minors)
     session.run(*mypy, "tests/contracts/test_protocols.py")
     session.run(*mypy, "packages/engine/tests", "docs/engine")
 
