@@ -15,6 +15,8 @@ import apache_beam as beam
 import pyarrow
 import pytest
 from apache_beam.coders.coders import FastPrimitivesCoder, LengthPrefixCoder
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
 from beam_runner_engine.scheduler import (
     capture,
     commands,
@@ -149,3 +151,12 @@ def test_quarantine_example_decodes_the_elements(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
     exec(example.replace(location, str(tmp_path)), names)
     assert names["CODER"].get_impl().decode_nested(encoded) == "a"
+
+
+def test_batches_of_the_page_about_rows_have_the_sums_of_rows(tmp_path: Path) -> None:
+    names = run("docs/how-to/rows-and-batches.md")
+    columns = {"store": ["a", "b", "a", "a"], "quantity": [3, 4, 2, 5], "price": [1.5, 2.0, 9.0, 2]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "sales.parquet", row_group_size=2)
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        revenues = names["read_revenues"](pipeline, str(tmp_path / "*.parquet"))
+        assert_that(revenues, equal_to([("a", 14.5), ("b", 8.0)]))

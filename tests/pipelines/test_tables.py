@@ -72,6 +72,20 @@ def test_table_rows_of_all_types_round_trip(pipelines: Pipelines, tmp_path: Path
         assert_that(rows | beam.Map(told), equal_to(events))
 
 
+def test_table_is_read_and_written_in_batches(embedded: Pipelines, tmp_path: Path) -> None:
+    path, copy = str(tmp_path / "events"), str(tmp_path / "copy")
+    events = [event(number) for number in range(5)]
+    with embedded.new() as p:
+        p | beam.Create(events) | WriteToSpark("parquet", path, schema=Event)
+    with embedded.new() as p:
+        batches = p | ReadFromSpark("parquet", path=path, schema=Event, batches=True)
+        assert_that(batches | beam.Map(len) | beam.CombineGlobally(sum), equal_to([5]))
+        batches | WriteToSpark("parquet", copy, schema=Event)
+    found = [pyarrow.parquet.read_table(folder).to_pylist() for folder in (path, copy)]
+    assert sorted(found[0], key=str) == sorted(found[1], key=str)
+    assert len(found[1]) == 5
+
+
 def test_table_columns_and_filters_are_pushed_down(embedded: Pipelines, tmp_path: Path) -> None:
     number = pa.schema([("id", pa.int64())])
     with embedded.new() as p:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from apache_beam.transforms.window import WindowedValue
 from apache_beam.utils.timestamp import Timestamp
+from beam_runner_data.rows.columns import decode_batch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,3 +103,66 @@ def test_row_batches_are_about_one_megabyte() -> None:
     )
     assert len(made) > 5
     assert all(len(batch) < 4 << 20 for batch in made)
+
+
+def decoded(rows: list[Row]) -> list[pa.RecordBatch]:
+    return [decode_batch(batch) for batch in batches(rows)]
+
+
+@given(st.lists(ROWS, max_size=250), st.booleans())
+def test_batches_are_written_as_their_rows(rows: list[Row], is_table: bool) -> None:
+    tables = decoded(rows)
+    given = [pa.Table.from_batches(tables)] if is_table and tables else tables
+    assert [batch.to_pylist() for batch in map(decode_batch, batches(given))] == [
+        batch.to_pylist() for batch in tables
+    ]
+
+
+def test_rows_and_batches_are_written_together() -> None:
+    rows = [Row(number, "a", Timestamp(0), []) for number in range(3)]
+    read = RowsOfBatches(Row)
+    found = batches([rows[0], *decoded(rows[1:2]), rows[2]])
+    assert sorted(row for batch in found for row in read.process(batch)) == rows
+
+
+def test_large_batch_is_divided() -> None:
+    schema = pa.schema([("text", pa.string())])
+    large = pa.RecordBatch.from_pydict({"text": ["x" * 1000] * 5000})
+    found = [decode_batch(batch) for batch in batches([large], schema)]
+    assert len(found) > 3
+    assert sum(batch.num_rows for batch in found) == 5000
+    assert max(len(batch) for batch in batches([large], schema)) < 2 << 20
+
+
+def test_batch_is_cast_to_the_columns() -> None:
+    schema = pa.schema([("number", pa.int64()), ("text", pa.string())])
+    other = pa.RecordBatch.from_pydict(
+        {
+            "more": [1, 2],
+            "text": pa.array(["a", None], pa.large_string()).dictionary_encode(),
+            "number": pa.array([1, 2], pa.int16()),
+        }
+    )
+    (found,) = batches([other], schema)
+    assert decode_batch(found).schema == schema
+    assert decode_batch(found).to_pylist() == [
+        {"number": 1, "text": "a"},
+        {"number": 2, "text": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ({"other": [1]}, "a batch has no column 'number'"),
+        ({"number": ["3"]}, "the column 'number' has the type int32, but a batch has string"),
+        ({"number": [2**40]}, "the column 'number' .* int64: Integer value 1099511627776"),
+        ({"number": [1.5]}, "the column 'number' .* double: Float value 1.5"),
+        ({"number": [None]}, "the column 'number' has the type int32, but a batch has null"),
+        ({"number": pa.array([None], pa.int32())}, "the column 'number' must not contain nulls"),
+    ],
+)
+def test_batch_that_does_not_fit_raises_error(column: dict[str, Any], said: str) -> None:
+    schema = pa.schema([pa.field("number", pa.int32(), nullable=False)])
+    with pytest.raises(ValueError, match=said):
+        batches([pa.RecordBatch.from_pydict(column)], schema)

@@ -7,12 +7,14 @@ from typing import Any
 
 import apache_beam as beam
 import attrs
+import pyarrow as pa
 from apache_beam import pvalue
 from apache_beam.transforms.ptransform import PTransform
 from apache_beam.typehints.native_type_compatibility import match_is_named_tuple
 from beam_runner_planner.table_specs import TableSource
 
 from beam_spark_io import primitives
+from beam_spark_io.batches import decode_nonempty_batch
 from beam_spark_io.declared import list_dataframe_columns, list_declared_columns, select_columns
 from beam_spark_io.rows import RowsOfBatches
 from beam_spark_io.schemas import convert_arrow_to_spark, make_row_type
@@ -25,6 +27,7 @@ class ReadFromSpark(PTransform):
         ReadFromSpark("parquet", path="events", columns=["id", "at"], where="id > 100")
         ReadFromSpark("jdbc", options={"url": url, "dbtable": "events"}, schema=Event)
         ReadFromSpark(sql="SELECT id, count(*) AS n FROM events GROUP BY id")
+        ReadFromSpark("parquet", path="events", schema=Event, batches=True)
 
     Only `BeamSparkRunner` and its server execute this transform. If ``schema`` is a NamedTuple and
     no columns are selected, elements are of that NamedTuple, otherwise ``beam.Row``.
@@ -44,6 +47,8 @@ class ReadFromSpark(PTransform):
             of Spark. For csv, which has no schema, give all columns, otherwise the selected ones.
             Without `schema`, the Spark session of this process supplies the columns. Without a
             session, rows have no schema until they are read.
+        batches: whether elements are ``pyarrow.RecordBatch`` with many rows each, and not rows. No
+            batch is empty.
 
     Raises:
         ValueError: the arguments are invalid, or rows don't support a type.
@@ -60,8 +65,10 @@ class ReadFromSpark(PTransform):
         columns: Sequence[str] = (),
         where: str = "",
         schema: Any = None,
+        batches: bool = False,
     ) -> None:
         super().__init__()
+        self._has_batches = batches
         source = TableSource(format, table, sql, path, options or {}, columns, where)
         named = schema if match_is_named_tuple(schema) and not columns else None
         declared = (
@@ -78,16 +85,17 @@ class ReadFromSpark(PTransform):
             self._source = attrs.evolve(source, schema=convert_arrow_to_spark(declared))
 
     def expand(self, pbegin: pvalue.PBegin) -> pvalue.PCollection:
-        """Returns a PCollection with one element for each row."""
+        """Returns a PCollection with one element for each row, or of batches."""
+        encoded = (
+            pbegin | "Begin" >> beam.Impulse() | "Spark" >> primitives.read_table(self._source)
+        )
+        if self._has_batches:
+            decode = beam.FlatMap(decode_nonempty_batch).with_output_types(pa.RecordBatch)
+            return encoded | "Decode" >> decode
         of_batches = beam.ParDo(RowsOfBatches(self._make))
         if self._type is not None:
             of_batches = of_batches.with_output_types(self._type)
-        return (
-            pbegin
-            | "Begin" >> beam.Impulse()
-            | "Spark" >> primitives.read_table(self._source)
-            | "Rows" >> of_batches
-        )
+        return encoded | "Rows" >> of_batches
 
     def default_label(self) -> str:
         """Returns the transform's name in a pipeline."""

@@ -15,10 +15,13 @@ from apache_beam.transforms.window import GlobalWindow, TimestampedValue, Window
 from apache_beam.utils.timestamp import Timestamp
 from beam_runner_data.rows.columns import decode_batch, encode_batch
 
+from beam_spark_io.batches import fit_batches
+
 Convert = Callable[[Any], Any]
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
+_TABLES = (pa.RecordBatch, pa.Table)
 _FIRST_ROWS = 100
 _MOST_ROWS = 20_000
 _BATCH_BYTES = 1 << 20
@@ -150,7 +153,8 @@ class RowBuffer:
 
 
 class BatchesOfRows(beam.DoFn):
-    """A DoFn that converts rows to batches, as `RowBuffer` does.
+    """A DoFn that converts rows to batches, as `RowBuffer` does. Elements that are batches or tables
+    of Arrow pass without the buffer.
 
     Args:
         schema: the columns.
@@ -173,6 +177,8 @@ class BatchesOfRows(beam.DoFn):
         Raises:
             ValueError: a field is missing, or a value doesn't fit its column.
         """
+        if type(element) in _TABLES:
+            return [encode_batch(batch) for batch in fit_batches(element, self._schema)]
         is_full = self._buffer.add(element)
         return [encode_batch(self._buffer.take_batch())] if is_full else None
 

@@ -28,6 +28,9 @@ class WriteToSpark(PTransform):
         rows | WriteToSpark(table="sales.events", mode="append")
         rows | WriteToSpark("jdbc", mode="append", options={"url": url, "dbtable": "events"})
 
+    Elements are rows, or batches of rows as ``pyarrow.RecordBatch`` or ``pyarrow.Table``, which need
+    a `schema`. A PCollection can contain both.
+
     Only `BeamSparkRunner` and its server execute this transform. It writes each row exactly once,
     despite retries and kills, and no row is visible before all rows are written. Files wait in a
     staging folder that Spark ignores. After the job has recorded that they are complete, the runner
