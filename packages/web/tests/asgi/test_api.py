@@ -102,7 +102,7 @@ def test_prometheus_endpoint_omits_job_that_ended_long_ago(
     server: Server, web: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = server.submit()
-    job.reporter.state(JobState.DONE)
+    job.reporter.report_state(JobState.DONE)
     assert f'beam_job_info{{job_id="{job.id}"' in web.get("/metrics").text
     monkeypatch.setattr(api, "_ENDED_SECONDS", 0.0)
     assert job.id not in web.get("/metrics").text

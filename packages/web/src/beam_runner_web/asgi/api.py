@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from beam_runner_web.html.job_health import add_health
-from beam_runner_web.html.job_list import JobLine, read_job_lines
+from beam_runner_web.html.job_list import JobListLine, read_job_lines
 from beam_runner_web.html.job_view import JobView
 from beam_runner_web.html.logs import LogFilter, read_all_log_lines
 from beam_runner_web.html.pages import PageContents
@@ -80,7 +80,7 @@ class ScriptApi:
         return PlainTextResponse(render_prometheus_metrics((line.state for line in lines), views))
 
 
-def _list_scraped_jobs(lines: Sequence[JobLine]) -> list[str]:
+def _list_scraped_jobs(lines: Sequence[JobListLine]) -> list[str]:
     """Returns the ids of the jobs whose metrics `/metrics` contains: running jobs, and the latest jobs
     that ended in the last minutes, so that a scrape gets the final values of short jobs.
     """
