@@ -90,7 +90,7 @@ def test_fn_api_example_names_only_existing_attributes() -> None:
     for name, module in homes.items():
         assert name in code.co_names
         assert hasattr(importlib.import_module(f"beam_runner_worker.fnapi.{module}"), name)
-    assert {"harness", "close"} <= set(vars(FnApiServer)) & set(code.co_names)
+    assert {"get_harness", "close"} <= set(vars(FnApiServer)) & set(code.co_names)
 
 
 def test_scheduler_example_dispatches_and_accepts_results() -> None:
