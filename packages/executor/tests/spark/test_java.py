@@ -88,6 +88,7 @@ def test_java_processes_of_session_are_found() -> None:
 @pytest.mark.parametrize(
     ("line", "is_noise"),
     [
+        ("WARNING: package sun.security.action not in java.base", True),
         (
             "WARN DAGScheduler: Failed to cancel job group beam-x. Cannot find active jobs for it.",
             True,

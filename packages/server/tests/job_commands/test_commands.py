@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -137,3 +139,13 @@ def test_drain_command_returns_while_job_drains(
     assert capsys.readouterr().out == f"job {job.job_id} is DRAINING\n"
     job.reporter.report_state(JobState.FAILED, "no")
     assert server.run("drain", "one") == 1
+
+
+@pytest.mark.timeout(120)
+def test_job_command_writes_no_warnings_of_imports(server: FakeServer) -> None:
+    command = [sys.executable, "-m", "beam_runner_server.cli", "jobs"]
+    done = subprocess.run(
+        [*command, "--job-endpoint", server.address], capture_output=True, text=True, timeout=100
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "has no jobs" in done.stdout

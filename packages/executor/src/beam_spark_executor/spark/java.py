@@ -48,7 +48,7 @@ _CONTINUATIONS = ("\tat ", "\t...", "Caused by:", "java.", "org.apache.")
 """Prefixes of lines in Java's log that continue the preceding line, as in a stack trace."""
 _NOISE = re.compile(
     r"^WARNING: (Using incubator modules|A restricted method|A terminally|Restricted methods will"
-    r"|Please consider reporting|Use "
+    r"|Please consider reporting|package \S+ not in |Use "
     r"--enable-native-access|(java\.lang\.System|sun\.misc\.Unsafe)::)"
     # Hide the warning about a failed cancellation, because the runner repeats the cancellation until
     # no Spark job of the group is left.

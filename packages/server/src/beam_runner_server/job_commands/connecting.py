@@ -52,9 +52,12 @@ class Command:
         """
         found = self.create_parser(program).parse_args(arguments)
         # Import here: the import of Beam takes seconds, and a wrong flag must be reported without this delay.
-        from beam_runner_jobservices.client import JobClient
-        from beam_runner_jobservices.credential_flags import read_credentials
-        from beam_runner_jobservices.errors import JobApiError, JobServicesError
+        from beam_runner_runtime.logs import suppress_import_warnings
+
+        with suppress_import_warnings():
+            from beam_runner_jobservices.client import JobClient
+            from beam_runner_jobservices.credential_flags import read_credentials
+            from beam_runner_jobservices.errors import JobApiError, JobServicesError
 
         try:
             credentials = read_credentials(found)
