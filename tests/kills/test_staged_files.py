@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from beam_runner_jobservices.client import JobClient
 from beam_runner_model.jobs import JobState
 from crash_points import check, has_begun, submit
@@ -54,12 +55,13 @@ def read_warning(job: Job) -> str:
     return "" if warning is None else warning.text
 
 
+@pytest.mark.parametrize("environment", ["embedded", "PROCESS"])
 def test_stream_with_deleted_staged_file_fails_in_one_sentence(
-    temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf
+    temporary: Path, tmp_path: Path, pipelines_of: PipelinesOf, environment: str
 ) -> None:
     artifacts = tmp_path / "state" / "artifacts" / "sha256"
     with lives(temporary, tmp_path / "state", FLAGS) as running:
-        job = begin(pipelines_of(running, "embedded"), tmp_path / "never")
+        job = begin(pipelines_of(running, environment), tmp_path / "never")
         for folder in artifacts.iterdir():
             shutil.rmtree(folder)
         kill_workers(running)

@@ -58,6 +58,8 @@ class SdkConnection:
         self.outgoing: queue.SimpleQueue[tuple[beam_fn_api_pb2.Elements, SdkBundle] | None] = (
             queue.SimpleQueue()
         )
+        self.artifact_error: Exception | None = None
+        """Error of a staged file that can't be read; the cause of errors while the SDK starts."""
         self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self.peer = ""
         self.user_agent = ""
@@ -204,10 +206,12 @@ class SdkConnection:
             while self.is_usable and not self._connected:
                 reason = vain()
                 if reason is not None:
-                    raise HarnessError(f"{reason}; {self.describe_sdk()}")
+                    text = f"{reason}; {self.describe_sdk()}"
+                    raise HarnessError(text) from self.artifact_error
                 self._changed.wait(0.1)
             if not self.is_usable:
-                raise HarnessError(self._lost or "the harness was closed")
+                text = self._lost or "the harness was closed"
+                raise HarnessError(text) from self.artifact_error
 
     def open_bundle(
         self,

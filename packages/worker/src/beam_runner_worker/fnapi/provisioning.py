@@ -85,7 +85,7 @@ class ArtifactService(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceService
         self, request: beam_artifact_api_pb2.GetArtifactRequest, context: grpc.ServicerContext
     ) -> Iterator[beam_artifact_api_pb2.GetArtifactResponse]:
         """Yields the content of an artifact in chunks."""
-        self._workers.find_caller(context)
+        caller = self._workers.find_caller(context)
         wanted = request.artifact
         sha256 = self._by_type.get((wanted.type_urn, wanted.type_payload))
         if sha256 is None:
@@ -95,6 +95,9 @@ class ArtifactService(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceService
                 yield beam_artifact_api_pb2.GetArtifactResponse(data=piece)
         except KeyError:
             abort_call(context, grpc.StatusCode.NOT_FOUND, f"the artifact {sha256} is missing")
+        except Exception as error:
+            caller.artifact_error = error
+            abort_call(context, grpc.StatusCode.UNAVAILABLE, str(error))
 
 
 def _create_artifact_proto(artifact: Artifact) -> beam_runner_api_pb2.ArtifactInformation:
