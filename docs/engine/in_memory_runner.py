@@ -41,7 +41,7 @@ from beam_runner_engine.scheduler.specs import (
     StageSpec,
 )
 from beam_runner_engine.testing.stores import MemoryCellStore
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.strategy import WindowingStrategy
 from beam_runner_model.times import MIN_TIMESTAMP, Timestamp
 from beam_runner_model.window_coders import decode_window, encode_window
@@ -188,7 +188,7 @@ def outputs(collection: str, rows: Iterable[Row]) -> tuple[Output, ...]:
     parts = []
     for shard, members in shards.items():
         times, windows = {row.timestamp for row in members}, {row.window for row in members}
-        facts = DataFacts(len(members), len(members), min(times), shard, frozenset(windows))
+        facts = DataStatistics(len(members), len(members), min(times), shard, frozenset(windows))
         parts.append(Output(collection, Data(tuple(members), facts)))
     return tuple(parts)
 

@@ -13,7 +13,7 @@ from beam_runner_model.jobs import JobSpec
 from beam_runner_model.updates import (
     FindingReason,
     FindingVerdict,
-    StageContents,
+    StoredStageData,
     UpdateInstructions,
 )
 from beam_runner_planner.plan import JobPlan
@@ -23,7 +23,7 @@ from installed import ENVIRONMENT, HERE, Clients
 from test_clients_of_other_versions import PYTHONS, SECONDS
 
 pytestmark = pytest.mark.timeout(2400)
-FULL = StageContents(elements=3, state_bytes=500, wakes=1)
+FULL = StoredStageData(elements=3, state_bytes=500, wakes=1)
 
 
 def plan_of(interpreter: Path, file: Path) -> JobPlan:

@@ -29,10 +29,10 @@ from beam_runner_embedded.combine_tables import TABLE_BYTES, MemoryBoundedCombin
 from beam_runner_embedded.dofn_runners import record_created_runners
 from beam_runner_embedded.edges import StageEdges, parse_descriptor
 from beam_runner_embedded.inspections import cache_inspections
-from beam_runner_embedded.par_do import RunParDo
+from beam_runner_embedded.par_do import ElementRunParDo
 from beam_runner_embedded.plain_dofns import _MAPS, _requests_parameter
 from beam_runner_embedded.processor import StageProcessor
-from beam_runner_embedded.runs import RunFlatten
+from beam_runner_embedded.runs import ElementRunFlatten
 from beam_runner_embedded.state_handler import StateHandler
 from beam_runner_embedded.stateful_par_do import StatefulParDo
 from beam_runner_model.jobs import JobSpec
@@ -100,7 +100,7 @@ def made() -> dict[type, operations.Operation]:
 @pytest.mark.parametrize(
     ("ours", "looked_up"),
     [
-        (RunParDo, "bundle_processor._create_pardo_operation"),
+        (ElementRunParDo, "bundle_processor._create_pardo_operation"),
         (StatefulParDo, "bundle_processor._create_pardo_operation"),
         (AssignWindows, "bundle_processor._create_pardo_operation"),
         (MemoryBoundedCombine, "operations.PGBKCVOperation"),
@@ -115,7 +115,7 @@ def test_beam_creates_the_operation_classes_that_the_runner_registers(
 def test_beam_reads_the_flatten_operation_class_from_its_module() -> None:
     creator, _ = bundle_processor.BeamTransformFactory._known_urns[transforms.FLATTEN]
     assert {"operations", "FlattenOperation"} <= set(creator.__code__.co_names)
-    assert issubclass(RunFlatten, operations.FlattenOperation)
+    assert issubclass(ElementRunFlatten, operations.FlattenOperation)
 
 
 def test_beam_creates_no_operation_class_that_the_runner_replaces(made: dict[type, Any]) -> None:

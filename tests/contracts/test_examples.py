@@ -31,7 +31,7 @@ from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.specs import StageSpec
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.server import JobServer
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.jobs import JobState
 from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_worker.fnapi.server import FnApiServer
@@ -94,7 +94,7 @@ def test_fn_api_example_names_only_existing_attributes() -> None:
 
 
 def test_scheduler_example_dispatches_and_accepts_results() -> None:
-    data = Data("ref", DataFacts(1, 8, 0, None, frozenset([GLOBAL_WINDOW])))
+    data = Data("ref", DataStatistics(1, 8, 0, None, frozenset([GLOBAL_WINDOW])))
     names = {"now": 0, "data": data}
     for module in (capture, commands, events, kept_state, scheduler, specs, transfer):
         names |= vars(module)

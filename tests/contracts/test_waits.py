@@ -23,7 +23,7 @@ from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
 from beam_runner_model.failures import FailureCause
 from beam_runner_model.jobs import JobState
-from beam_runner_model.observation import BundlePlace, Execution
+from beam_runner_model.observation import BundleProcessKind, Execution
 from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_web.app import create_app
 from beam_runner_web.causes.facts import CauseKind
@@ -309,7 +309,7 @@ def test_wait_for_a_starting_harness_is_reported(
         wait = seen.wait(WaitKind.HARNESS)
         assert (wait.count > 0, wait.seconds > 0) == (True, True)
         (bundle, *_) = seen.get_execution().bundles
-        assert bundle.where is BundlePlace.STARTING_HARNESS
+        assert bundle.where is BundleProcessKind.STARTING_HARNESS
         seen.tells(WaitKind.HARNESS)
 
 

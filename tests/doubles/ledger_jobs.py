@@ -26,7 +26,7 @@ from beam_runner_engine.scheduler.policy import DefaultPolicy
 from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.bundles import MonitoringInfo
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_planner.plan import JobPlan
@@ -65,7 +65,7 @@ class Job:
 
     def apply(self, entry: Any) -> tuple[Command, ...]:
         self.entries.append(entry)
-        return self.ledger.apply_entry(entry)
+        return self.ledger.apply_journal_entry(entry)
 
     def open(self, stage_id: str) -> tuple[Bundle, ...]:
         return tuple(one for one in self.ledger.open_bundles if one.stage == stage_id)
@@ -85,7 +85,7 @@ def reply(
 
 
 def rows(path: str, *numbers: int, count: int = 10, shard: int | None = None) -> Data:
-    facts = DataFacts(count, 100, 0, shard, frozenset({GLOBAL_WINDOW}))
+    facts = DataStatistics(count, 100, 0, shard, frozenset({GLOBAL_WINDOW}))
     return Data(FileRows(path, numbers), facts)
 
 

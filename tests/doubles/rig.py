@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from beam_runner_driver.coordination.coherence import check_bundle_placement
 from beam_runner_driver.coordination.coordinator import JobCoordinator
-from beam_runner_driver.coordination.metrics import MetricsTally
+from beam_runner_driver.coordination.metrics import JobMetricsSum
 from beam_runner_driver.lanes.slots import ClusterSlots, JobSlots
 from beam_runner_driver.ledger.job_folder import JobFolder
 from beam_runner_driver.ledger.journal_codec import decode_entries
@@ -105,7 +105,7 @@ class Rig:
             self.stop()
             raise
         self.folder.mkdir(exist_ok=True)
-        self.metrics = MetricsTally(ledger.metrics.infos())
+        self.metrics = JobMetricsSum(ledger.metrics.infos())
         self.coordinator = JobCoordinator(
             ledger,
             RetryingJournal(self.journal, None, lambda outage: False),
@@ -131,7 +131,7 @@ class Rig:
         else:
             policies = DefaultPolicy(), self.section_policy
             ledger = JobLedger(self.plan, SHARDS, Limits(**limits), *policies)
-            ledger.apply_entry(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
+            ledger.apply_journal_entry(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
             self.journal.store_snapshot(ledger.encode_snapshot())
         return ledger
 

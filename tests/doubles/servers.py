@@ -201,7 +201,7 @@ class Server:
         else:
             limits = Limits(**{"parallelism": 4, "user_attempts": self.attempts, **self.limits})
             ledger = JobLedger(self.plan, SHARDS, limits, DefaultPolicy(), self.section_policy)
-            ledger.apply_entry(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
+            ledger.apply_journal_entry(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
             self.journal.store_snapshot(ledger.encode_snapshot())
         self.folder.mkdir(exist_ok=True)
         stages = harnesses(self.plan, self.transforms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from beam_runner_driver.reports.reporting import format_ending
+from beam_runner_driver.reports.reporting import format_job_failure
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_model.buffers import BufferKind
 from beam_runner_runtime.channel.messages import RunBundle
@@ -37,7 +37,7 @@ def seen(rig: Rig) -> dict[str, int]:
 
 def text(rig: Rig) -> str:
     assert isinstance(rig.ledger.end, FailJob)
-    return format_ending(rig.ledger.end, rig.ledger.last_failure, PLAN)
+    return format_job_failure(rig.ledger.end, rig.ledger.last_failure, PLAN)
 
 
 def running(place: Path, **more: Any) -> tuple[Rig, FakeWorker, RunBundle]:

@@ -18,7 +18,7 @@ from beam_runner_engine.scheduler.commands import Bundle, Input
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.buffers import BufferPlan, SideInputUse
 from beam_runner_model.chunks import ElementChunk
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.stages import (
     HarnessStage,
     InputEdge,
@@ -59,7 +59,7 @@ def values_of(chunk: ElementChunk) -> list[bytes]:
 def elements(name: str, *values: bytes) -> Data:
     """Returns data with these values inline."""
     row = build_element_row(0, chunk_of(values))
-    facts = DataFacts(len(values), len(row.data), 0, windows=None)
+    facts = DataStatistics(len(values), len(row.data), 0, windows=None)
     return Data(InlineRows(name, ((row.kind, row.data),)), facts)
 
 

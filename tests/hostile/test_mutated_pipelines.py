@@ -37,7 +37,7 @@ def attempt(pipeline: bytes) -> JobPlan | str:
             check_pipeline(job.pipeline)
             plan = plan_job(job)
             ledger = JobLedger(plan, 2, Limits(parallelism=2), DefaultPolicy())
-            ledger.apply_entry(Start(0, make_root_outputs(plan)))
+            ledger.apply_journal_entry(Start(0, make_root_outputs(plan)))
             return plan
     except (InvalidRequest, InvalidPipeline, UnsupportedPipeline) as refusal:
         return str(refusal)

@@ -122,7 +122,7 @@ def _make_job(
     lanes = simulation.lanes
     limits = Limits(parallelism=lanes, bundles_per_stage=max(SHARDS, lanes), user_attempts=4)
     ledger = JobLedger(plan, SHARDS, limits, DefaultPolicy(bundle_bytes=1), None)
-    ledger.apply_entry(Start(int(time.time() * 1000), make_root_outputs(plan)))
+    ledger.apply_journal_entry(Start(int(time.time() * 1000), make_root_outputs(plan)))
     journal = store.get_journal(job_id)
     journal.store_snapshot(ledger.encode_snapshot())
     files = JobFolder(StoreSpec(str(folder / job_id)))

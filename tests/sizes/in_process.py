@@ -24,7 +24,7 @@ from beam_runner_data.side_inputs.side_inputs import BundleSideInputs
 from beam_runner_data.state.shard_stores import ShardStores
 from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.ledger.scheduling import make_root_outputs
-from beam_runner_driver.reports.reporting import format_ending
+from beam_runner_driver.reports.reporting import format_job_failure
 from beam_runner_embedded.harness import EmbeddedHarness
 from beam_runner_engine.scheduler.commands import Bundle, FinishJob, OpenBundles
 from beam_runner_engine.scheduler.events import Start
@@ -123,7 +123,7 @@ class _Job:
         waiting: deque[Bundle] = deque()
         entry: Any = Start(0, make_root_outputs(self._plan))
         while True:
-            for command in ledger.apply_entry(entry):
+            for command in ledger.apply_journal_entry(entry):
                 if isinstance(command, OpenBundles):
                     waiting.extend(command.bundles)
             if ledger.end is not None:
@@ -131,13 +131,15 @@ class _Job:
             bundle = waiting.popleft()
             reply = self._run(
                 RunBundle(
-                    bundle, f"1-{bundle.number}-{bundle.attempt}", ledger.list_segments(bundle)
+                    bundle,
+                    f"1-{bundle.number}-{bundle.attempt}",
+                    ledger.list_state_segments(bundle),
                 )
             )
             entry = reply if isinstance(reply, BundleReply) else reply.to_event()
         if isinstance(ledger.end, FinishJob):
             return ""
-        return format_ending(ledger.end, ledger.last_failure, self._plan)
+        return format_job_failure(ledger.end, ledger.last_failure, self._plan)
 
     def _run(self, order: RunBundle) -> Any:
         self.bundles += 1

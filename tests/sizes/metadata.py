@@ -30,7 +30,7 @@ from beam_runner_engine.scheduler.events import BundleDone, Output, Start
 from beam_runner_engine.scheduler.policy import DefaultPolicy, DefaultSectionPolicy
 from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_model.buffers import BufferKind
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_runtime.channel.messages import BundleReply, RunBundle
 from beam_runner_storage.journal.store import JournalStore
@@ -77,7 +77,7 @@ class Server:
 
     def run(self) -> None:
         """Runs the job to its end."""
-        waiting = deque[Command](self.ledger.apply_entry(Start(0, make_root_outputs(PLAN))))
+        waiting = deque[Command](self.ledger.apply_journal_entry(Start(0, make_root_outputs(PLAN))))
         self._journal.store_snapshot(self.ledger.encode_snapshot())
         while self.ledger.end is None:
             command = waiting.popleft()
@@ -96,7 +96,7 @@ class Server:
         self.bundles += 1
         self.references += len(outputs)
         self._journal.append_entries((encode_entries((reply,)),))
-        commands = self.ledger.apply_entry(reply)
+        commands = self.ledger.apply_journal_entry(reply)
         self.ledger.take_unneeded_files()
         return commands
 
@@ -120,7 +120,7 @@ class Server:
     def _output(self, collection: str, file: str, size: int, shard: int | None) -> Output:
         count = 1 if collection == "pieces" else max(1, size // 1000)
         rows = tuple(range(1 + size // ROW_BYTES))
-        data = Data(FileRows(f"{file}.arrow", rows), DataFacts(count, size, 0, shard, None))
+        data = Data(FileRows(f"{file}.arrow", rows), DataStatistics(count, size, 0, shard, None))
         return Output(collection, data)
 
 

@@ -20,7 +20,7 @@ from beam_runner_engine.dispatch.lease import SchedulerLease
 from beam_runner_runtime.processes.placement import ProcessPlacement
 from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.journal.journal import Journal
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 from beam_spark_executor.cli import main
 
 NEIGHBOUR = "the disk of /obstacle"
@@ -35,7 +35,7 @@ _append, _start_lane, _may_begin = (
 def append(journal: Journal, entries: Sequence[bytes]) -> None:
     """Appends to the journal; fails while the obstacle ``journal`` exists."""
     if (_FOLDER / "journal").exists():
-        raise JournalUnavailable(NeighbourUnavailable(NEIGHBOUR, "it is full"))
+        raise JournalUnavailable(ExternalSystemUnavailable(NEIGHBOUR, "it is full"))
     _append(journal, entries)
 
 

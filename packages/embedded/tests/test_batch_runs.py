@@ -26,7 +26,7 @@ from mini_runner import MiniRunner, run
 from noting import SEEN, Note
 
 from beam_runner_embedded import batch_runs, run_operations
-from beam_runner_embedded.batch_runs import MOST_ELEMENTS, BatchUnpacker, RunBatcher
+from beam_runner_embedded.batch_runs import MOST_ELEMENTS, BatchUnpacker, ElementRunBatcher
 from beam_runner_embedded.runs import MOST_VALUES
 
 Build = Callable[[beam.Pipeline], Any]
@@ -116,7 +116,7 @@ def note_all(build: Build) -> collections.Counter[str]:
 def check_like_beam(build: Build) -> None:
     in_runs = note_all(build)
     assert in_runs
-    with mock.patch.object(run_operations, "RunParDo", operations.DoOperation):
+    with mock.patch.object(run_operations, "ElementRunParDo", operations.DoOperation):
         one_by_one = note_all(build)
     assert in_runs == one_by_one
 
@@ -167,24 +167,24 @@ def test_batches_have_at_most_4096_elements_and_the_last_ends_with_the_bundle() 
 
 
 def test_batch_of_a_bundle_contains_no_elements_of_a_failed_bundle() -> None:
-    batcher = RunBatcher(ListBatchConverter(list, int), SEEN.append)
+    batcher = ElementRunBatcher(ListBatchConverter(list, int), SEEN.append)
     like = window.GlobalWindows.windowed_value(None)
     SEEN.clear()
-    batcher.process_run(like, [1, 2])
+    batcher.process_element_run(like, [1, 2])
     batcher.reset()
-    batcher.process_run(like, [3])
+    batcher.process_element_run(like, [3])
     batcher.flush_batches()
     assert [batch.values for batch in SEEN] == [[3]]
 
 
 def test_elements_with_alternating_headers_form_one_batch_each() -> None:
-    batcher = RunBatcher(ListBatchConverter(list, int), SEEN.append)
+    batcher = ElementRunBatcher(ListBatchConverter(list, int), SEEN.append)
     early, late = (
         windowed_value.create(None, micros, (window.GlobalWindow(),)) for micros in (1, 2)
     )
     SEEN.clear()
     for number in range(6):
-        batcher.process_run(late if number % 2 else early, [number])
+        batcher.process_element_run(late if number % 2 else early, [number])
     batcher.flush_batches()
     assert [batch.values for batch in SEEN] == [[0, 2, 4], [1, 3, 5]]
 
@@ -213,7 +213,7 @@ class RunRecorder:
     def __init__(self) -> None:
         self.runs: list[list[int]] = []
 
-    def process_run(self, like: Any, values: list[int]) -> None:
+    def process_element_run(self, like: Any, values: list[int]) -> None:
         self.runs.append(values)
 
 

@@ -70,7 +70,7 @@ def write_runs(
     port = Port()
     sink.connect_port(port)
     for like, run in groupby(given_, lambda e: e.with_value(None)):
-        sink.process_run(like, [element.value for element in run])
+        sink.process_element_run(like, [element.value for element in run])
     sink.finish()
     return port.chunks
 

@@ -90,7 +90,7 @@ def test_element_in_each_window_gets_side_input_of_that_window(
         outputs.other | "note others" >> beam.ParDo(Note())
 
     in_runs = noted(build)
-    with mock.patch.object(run_operations, "RunParDo", operations.DoOperation):
+    with mock.patch.object(run_operations, "ElementRunParDo", operations.DoOperation):
         one_by_one = noted(build)
     assert in_runs == one_by_one
 
@@ -172,7 +172,7 @@ def test_parameters_of_header_have_values_of_single_elements(
         found | beam.Flatten() | "note" >> beam.ParDo(Note())
 
     in_runs = noted(build)
-    with mock.patch.object(run_operations, "RunParDo", operations.DoOperation):
+    with mock.patch.object(run_operations, "ElementRunParDo", operations.DoOperation):
         one_by_one = noted(build)
     assert in_runs == one_by_one
 

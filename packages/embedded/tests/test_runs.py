@@ -16,7 +16,7 @@ from beam_runner_worker.errors import BundleError
 from mini_runner import MiniRunner, run
 from one_stage import OneStage, create_chunk, record_number, seen, split_while
 
-from beam_runner_embedded.runs import MOST_VALUES, ElementRunCollector, RunLengthController
+from beam_runner_embedded.runs import MOST_VALUES, ElementRunCollector, ElementRunLengthController
 
 COUNT = 1000
 
@@ -300,7 +300,7 @@ def test_split_in_large_batches_falls_between_batches() -> None:
 
 
 def test_batch_length_grows_and_shrinks_with_duration() -> None:
-    pace = RunLengthController()
+    pace = ElementRunLengthController()
     for _ in range(16):
         assert pace.values == 1
         pace.record_duration(0.0001, 1)
@@ -320,7 +320,7 @@ def test_batch_collector_returns_elements_with_equal_metadata_together() -> None
     taken: list[Any] = []
 
     class Target:
-        def process_run(self, like: Any, values: list[Any]) -> None:
+        def process_element_run(self, like: Any, values: list[Any]) -> None:
             taken.append((like.timestamp_micros, values))
 
     collector = ElementRunCollector(Target(), lambda element: taken.append(element.value))
@@ -344,7 +344,7 @@ def test_batch_collector_returns_elements_with_equal_windows_together() -> None:
     taken: list[Any] = []
 
     class Target:
-        def process_run(self, like: Any, values: list[Any]) -> None:
+        def process_element_run(self, like: Any, values: list[Any]) -> None:
             taken.append(values)
 
     collector = ElementRunCollector(Target(), lambda element: None)
@@ -363,7 +363,7 @@ def test_elements_with_distinct_timestamps_are_not_delayed_by_batching() -> None
     taken: list[Any] = []
 
     class Target:
-        def process_run(self, like: Any, values: list[Any]) -> None:
+        def process_element_run(self, like: Any, values: list[Any]) -> None:
             taken.append(values)
 
     collector = ElementRunCollector(Target(), lambda element: taken.append(element.value))

@@ -30,13 +30,13 @@ class MemoryLog:
         return self.transactions[: self.durable] if self.failure else self.transactions
 
     def start_log(self, copy):
-        self.store_copy(copy)
+        self.queue_copy_upload(copy)
 
     def add_transaction(self, transaction):
         self.transactions.append(transaction)
         return len(self.transactions) >= self.each
 
-    def store_copy(self, copy):
+    def queue_copy_upload(self, copy):
         self.copies += 1
         self.base = copy.read_bytes()
         copy.unlink()

@@ -4,7 +4,7 @@ import json
 
 import attrs
 import pytest
-from beam_runner_model.failures import FailedBundle, FailureCause, JobEnding, JobEndingKind
+from beam_runner_model.failures import FailedBundle, FailureCause, JobFailure, JobFailureKind
 from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
 
 from beam_runner_jobservices.client import JobClient
@@ -65,9 +65,9 @@ def test_failure_of_attempt_has_element_and_cause_of_its_record() -> None:
 
 def test_error_log_has_element_and_cause_of_failure_that_ended_job() -> None:
     record = FailedBundle("s", 7, kind=FailureCause.USER_CODE, step="Count", element="'x'")
-    ended = attrs.evolve(error(1, text()), record=JobEnding(JobEndingKind.BUNDLE, "no", record))
+    ended = attrs.evolve(error(1, text()), record=JobFailure(JobFailureKind.BUNDLE, "no", record))
     stuck = attrs.evolve(
-        error(2, "it is stuck"), record=JobEnding(JobEndingKind.STUCK, "it is stuck")
+        error(2, "it is stuck"), record=JobFailure(JobFailureKind.STUCK, "it is stuck")
     )
     first, second = log().read_messages([ended, stuck]).groups
     assert (first.failure.step, first.failure.element) == ("t3", "'x'")

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import attrs
 import pytest
 from beam_runner_model.errors import RunnerError, Unavailable
-from beam_runner_model.failures import FailedBundle, FailureCause, JobEnding, JobEndingKind
+from beam_runner_model.failures import FailedBundle, FailureCause, JobFailure, JobFailureKind
 from beam_runner_model.jobs import (
     Importance,
     JobMessage,
@@ -109,10 +109,12 @@ def test_job_file_returns_jobs_as_recorded(file, folder):
 
 
 FAILED = FailedBundle("s", 7, ("A", "B"), 3, FailureCause.USER_CODE, "B", "no", "'x'", next_in=4.0)
-STUCK = JobEnding(JobEndingKind.STUCK, "stuck", waits=(Wait(WaitKind.HOLD, "s", ("A",), shard=3),))
+STUCK = JobFailure(
+    JobFailureKind.STUCK, "stuck", waits=(Wait(WaitKind.HOLD, "s", ("A",), shard=3),)
+)
 
 
-@pytest.mark.parametrize("record", [FAILED, STUCK, JobEnding(JobEndingKind.BUNDLE, "no", FAILED)])
+@pytest.mark.parametrize("record", [FAILED, STUCK, JobFailure(JobFailureKind.BUNDLE, "no", FAILED)])
 def test_job_file_returns_message_records_of_running_and_finished_jobs(file, folder, record):
     job = kept("a")
     told = attrs.evolve(message(1), worker="host:12", record=record)

@@ -7,11 +7,11 @@ import pytest
 from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import JobState
 from beam_runner_model.observation import (
-    BundlePlace,
+    BundleProcessKind,
     Execution,
     ObservedBundle,
     StackFrame,
-    StageSeries,
+    StageTimeSeries,
     ThreadStack,
 )
 from beam_runner_model.observation import Execution as Record
@@ -25,7 +25,9 @@ from beam_runner_jobservices.server import JobServer
 
 from .fakes import Clock, FakeExecutor, FakeJob
 
-BUNDLE = ObservedBundle("s", 7, 2, ("A", "B"), "host", 12, 3.5, 1.25, 0.5, BundlePlace.HARNESS)
+BUNDLE = ObservedBundle(
+    "s", 7, 2, ("A", "B"), "host", 12, 3.5, 1.25, 0.5, BundleProcessKind.HARNESS
+)
 USER, AWAY = FailureCause.USER_CODE, FailureCause.UNAVAILABLE
 FAILED = (
     FailedBundle("s", 7, ("A", "B"), 3, USER, "B", "ValueError: no", "'x'", next_in=4.0),
@@ -38,7 +40,7 @@ WAITS = (
 EXECUTION = Execution((BUNDLE,), FAILED, WAITS, 7.5, 1_000, "http://spark:4040")
 STACK = ThreadStack("host", 12, "main", (StackFrame("a.py", 3, "f", "x()"),))
 
-SERIES = StageSeries("s", ((1.5, 2, 3, 4, 5), (11.5, 12, 13, 14, 15)))
+SERIES = StageTimeSeries("s", ((1.5, 2, 3, 4, 5), (11.5, 12, 13, 14, 15)))
 
 
 class Observed(FakeJob):
@@ -47,7 +49,7 @@ class Observed(FakeJob):
     def get_execution(self) -> Execution:
         return EXECUTION
 
-    def get_stage_series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageTimeSeries, ...]:
         return (SERIES,)
 
     def get_stacks(self) -> tuple[ThreadStack, ...]:
@@ -128,7 +130,7 @@ def test_observation_client_ignores_unknown_fields_of_newer_server() -> None:
     sent["waits"] = [{"kind": "a new kind", "new": 3}]
     found = make_record(Record, decode_json(json.dumps(sent).encode()))
     assert (found.bundles[0].bundle, found.bundles[0].pid) == (7, 0)
-    assert found.bundles[0].where is BundlePlace.PROCESS
+    assert found.bundles[0].where is BundleProcessKind.PROCESS
     assert found.waits == (Wait(WaitKind.OTHER),)
 
 

@@ -19,7 +19,7 @@ from beam_runner_model.jobs import (
     MetricCell,
     StateEvent,
 )
-from beam_runner_model.observation import Execution, StageSeries
+from beam_runner_model.observation import Execution, StageTimeSeries
 from waiting import eventually
 
 from beam_runner_jobservices.client import JobClient
@@ -345,7 +345,7 @@ class Observed(FakeJob):
         return Execution()
 
     def get_stage_series(self):
-        return (StageSeries("s", self.points),)
+        return (StageTimeSeries("s", self.points),)
 
     def get_stacks(self):
         return ()

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from beam_runner_model.observation import StageSeries
+from beam_runner_model.observation import StageTimeSeries
 
 from beam_runner_jobservices.stored_series import downsample_series, join_series
 
 
-def series(stage: str, *times: float, committed: bool = False) -> StageSeries:
-    return StageSeries(stage, tuple((time, 1, 0, 0, int(time) * committed) for time in times))
+def series(stage: str, *times: float, committed: bool = False) -> StageTimeSeries:
+    return StageTimeSeries(stage, tuple((time, 1, 0, 0, int(time) * committed) for time in times))
 
 
 def test_stage_series_retains_one_point_per_minute_of_last_hour() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from beam_runner_model.failures import FailedBundle, FailureCause, JobEnding, JobEndingKind
+from beam_runner_model.failures import FailedBundle, FailureCause, JobFailure, JobFailureKind
 from beam_runner_model.rendering import render_record, render_waits
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_model.waits import Wait, WaitKind
@@ -25,7 +25,7 @@ def test_wait_of_each_kind_has_a_text(kind: WaitKind) -> None:
 def test_unknown_wait_kind_of_another_version_becomes_other() -> None:
     assert Wait("tomorrow's kind").kind is WaitKind.OTHER
     assert attrs.evolve(FAILED, kind="tomorrow's kind").kind is FailureCause.OUTSIDE
-    assert JobEnding("tomorrow's kind").kind is JobEndingKind.OTHER
+    assert JobFailure("tomorrow's kind").kind is JobFailureKind.OTHER
 
 
 def test_wait_text_names_the_argument_the_steps_or_the_stage() -> None:
@@ -83,4 +83,4 @@ def test_text_of_a_wait_for_an_unavailable_service_has_the_next_attempt_if_known
 
 
 def test_text_of_a_job_failure_is_its_reason() -> None:
-    assert render_record(JobEnding(JobEndingKind.STUCK, "nothing can move")) == "nothing can move"
+    assert render_record(JobFailure(JobFailureKind.STUCK, "nothing can move")) == "nothing can move"

@@ -10,7 +10,7 @@ from beam_runner_model.times import (
     END_OF_GLOBAL_WINDOW,
     MAX_TIMESTAMP,
     MIN_TIMESTAMP,
-    add_clamped,
+    add_clamped_duration,
     align_time_after,
     align_time_down,
     clamp_timestamp,
@@ -25,9 +25,9 @@ def test_minimum_and_maximum_timestamps_equal_beam() -> None:
 
 
 def test_time_arithmetic_is_clamped_at_the_bounds() -> None:
-    assert add_clamped(MAX_TIMESTAMP - 1, 5) == MAX_TIMESTAMP
-    assert add_clamped(MIN_TIMESTAMP + 1, -5) == MIN_TIMESTAMP
-    assert add_clamped(3, 4) == 7
+    assert add_clamped_duration(MAX_TIMESTAMP - 1, 5) == MAX_TIMESTAMP
+    assert add_clamped_duration(MIN_TIMESTAMP + 1, -5) == MIN_TIMESTAMP
+    assert add_clamped_duration(3, 4) == 7
     assert clamp_timestamp(12) == 12
 
 

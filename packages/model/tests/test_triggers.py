@@ -35,11 +35,11 @@ def test_may_fire_early_matches_the_trigger(trigger: t.Trigger, early: bool) -> 
 
 @pytest.mark.parametrize("trigger", [t.DefaultTrigger(), t.Never(), t.AfterEndOfWindow(), LATE])
 def test_fires_once_is_true_for_single_firing_triggers(trigger: t.Trigger) -> None:
-    assert t.fires_once(trigger)
+    assert t.fires_exactly_once(trigger)
 
 
 @pytest.mark.parametrize(
     "trigger", [t.Repeatedly(t.AfterCount(1)), t.AfterEndOfWindow(early=t.AfterCount(1))]
 )
 def test_fires_once_is_false_for_repeating_triggers(trigger: t.Trigger) -> None:
-    assert not t.fires_once(trigger)
+    assert not t.fires_exactly_once(trigger)

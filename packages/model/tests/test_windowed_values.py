@@ -20,7 +20,7 @@ from beam_runner_model.windowed_values import (
     WINDOWS_AT,
     HeaderReader,
     compute_hold_time,
-    copy_to_each_window,
+    copy_value_to_each_window,
     decode_event_times,
     encode_header,
     find_earliest_event_time,
@@ -83,7 +83,7 @@ def test_element_in_several_windows_is_copied_to_each_window(value: WindowedValu
         encode(WindowedValue(value.value, value.timestamp, (each,), value.pane_info))
         for each in value.windows
     ]
-    assert list(copy_to_each_window(data, windows)) == expected
+    assert list(copy_value_to_each_window(data, windows)) == expected
     for one, window in zip(expected, windows, strict=True):
         other = b"".join(replace_window(one, WINDOWS_AT + len(window), windows[0]))
         assert other == expected[0]

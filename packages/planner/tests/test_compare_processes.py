@@ -11,7 +11,7 @@ from beam_runner_model.jobs import JobSpec
 from beam_runner_model.updates import (
     FindingReason,
     FindingVerdict,
-    StageContents,
+    StoredStageData,
     UpdateInstructions,
 )
 
@@ -20,7 +20,7 @@ from beam_runner_planner.translate import plan_job
 from beam_runner_planner.updates.compare import compare_plans
 
 STREAM = Path(__file__).parents[3] / "tests" / "clients" / "updated_stream.py"
-FULL = StageContents(elements=3, state_bytes=500, wakes=1)
+FULL = StoredStageData(elements=3, state_bytes=500, wakes=1)
 
 
 def plan_of_file(file: Path) -> JobPlan:

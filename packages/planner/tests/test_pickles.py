@@ -15,7 +15,7 @@ from beam_runner_urns import python_sdk
 from beam_runner_planner import _protos
 from beam_runner_planner.updates.coders import CoderTree, compare_coders
 from beam_runner_planner.updates.pickles import digest_pickle
-from beam_runner_planner.updates.strategies import is_same_kind
+from beam_runner_planner.updates.strategies import is_same_window_fn_kind
 
 CODER = """
 class Words(Coder):
@@ -49,8 +49,8 @@ def test_custom_windows_of_a_script_are_the_same_kind_in_the_next_submission() -
         return OpaqueWindows(python_sdk.PICKLED_WINDOWFN, pickled)
 
     first = windows(pickled_class())
-    assert is_same_kind(first, windows(pickled_class(before="\n")))
-    assert not is_same_kind(first, windows(pickled_class("b''")))
+    assert is_same_window_fn_kind(first, windows(pickled_class(before="\n")))
+    assert not is_same_window_fn_kind(first, windows(pickled_class("b''")))
 
 
 def test_pickle_digest_changes_with_the_code() -> None:

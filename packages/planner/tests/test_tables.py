@@ -14,7 +14,7 @@ from beam_runner_engine.scheduler.commands import FinishJob, Outcome
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Drain, Output, Residual, Start
 from beam_runner_engine.scheduler.scheduler import Scheduler
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_urns import spark as urns
 from beam_spark_io import ReadFromSpark, ReadStreamFromSpark, WriteToSpark, primitives
@@ -67,7 +67,7 @@ def test_spark_stream_is_read_in_micro_batches_until_drain() -> None:
 
 
 def some(ref: str, time: int = MIN_TIMESTAMP) -> Data:
-    return Data(ref, DataFacts(1, 1, time, None, None))
+    return Data(ref, DataStatistics(1, 1, time, None, None))
 
 
 def test_spark_stream_positions_advance_watermark_and_drain_truncates_last_position() -> None:

@@ -14,7 +14,7 @@ from stateful_fn import Stateful
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import InvalidPipeline
 from beam_runner_planner.translate import plan_job
-from beam_runner_planner.validation import parse_valid_pipeline
+from beam_runner_planner.validation import parse_and_check_pipeline
 
 
 def everything(p: beam.Pipeline) -> None:
@@ -148,14 +148,14 @@ def test_invalid_pipeline_is_refused_with_reason(
 
 def test_unparsable_pipeline_is_refused() -> None:
     with pytest.raises(InvalidPipeline, match="not a message of the Beam model"):
-        parse_valid_pipeline(b"\xff\xff\xff")
+        parse_and_check_pipeline(b"\xff\xff\xff")
 
 
 @pytest.mark.parametrize("build", samples.ALL, ids=lambda build: build.__name__)
 def test_pipelines_of_beam_clients_are_valid(build: samples.Build) -> None:
     for flags in (samples.EMBEDDED, samples.EXTERNAL):
         data = samples.built(build, *flags).SerializeToString()
-        assert parse_valid_pipeline(data).SerializeToString(deterministic=True)
+        assert parse_and_check_pipeline(data).SerializeToString(deterministic=True)
 
 
 def test_expanded_splittable_dofn_remains_splittable() -> None:

@@ -12,7 +12,7 @@ from apache_beam.coders import BytesCoder, StrUtf8Coder, VarIntCoder
 from apache_beam.transforms import trigger, userstate, window
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.timeutil import TimeDomain
-from beam_runner_model.updates import StageContents, UpdateInstructions
+from beam_runner_model.updates import StoredStageData, UpdateInstructions
 
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.updates.views import list_stage_views
@@ -227,8 +227,8 @@ class Stream:
                 limits | "MoreDeal" >> beam.Reshuffle() | "PrintMore" >> beam.Map(_first)
 
 
-EMPTY = StageContents()
-WAITING = StageContents(elements=3)
+EMPTY = StoredStageData()
+WAITING = StoredStageData(elements=3)
 
 
 @attrs.frozen
@@ -250,7 +250,7 @@ class Edit:
     expected: list[str]
     old: Stream = attrs.field(factory=Stream)
     wishes: UpdateInstructions = attrs.field(factory=UpdateInstructions)
-    data: Mapping[str, StageContents] = attrs.field(factory=dict)
+    data: Mapping[str, StoredStageData] = attrs.field(factory=dict)
 
 
 def drop(*names: str) -> UpdateInstructions:
@@ -271,7 +271,7 @@ def _first(element: Any) -> Any:
     return element
 
 
-def contents_of(plan: JobPlan, **changes: StageContents) -> dict[str, StageContents]:
+def contents_of(plan: JobPlan, **changes: StoredStageData) -> dict[str, StoredStageData]:
     """Returns the data of a running job: keyed steps have state, sources have residuals, and
     everything that begins with a ``Create`` is complete.
 
@@ -282,10 +282,12 @@ def contents_of(plan: JobPlan, **changes: StageContents) -> dict[str, StageConte
     found = {}
     for view in list_stage_views(plan).values():
         if view.kind == "begin" or view.step.startswith("Limits/"):
-            contents = StageContents(complete=True)
+            contents = StoredStageData(complete=True)
         elif view.plan.splittable:
-            contents = StageContents(elements=1)
+            contents = StoredStageData(elements=1)
         else:
-            contents = StageContents(state_bytes=500, wakes=1) if view.is_keyed else StageContents()
+            contents = (
+                StoredStageData(state_bytes=500, wakes=1) if view.is_keyed else StoredStageData()
+            )
         found[view.plan.stage_id] = changes.get(view.kind, contents)
     return found

@@ -18,7 +18,7 @@ from beam_runner_model.jobs import JobSpec
 from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.journal.lineages import Lineage
 from beam_runner_storage.stores.spec import StoreSpec
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 from beam_runner_server.crash_loop_guard import count_job_start
 from beam_runner_server.executor import PlacedJobExecutor
@@ -121,7 +121,7 @@ def test_crash_during_job_translation_or_restore_is_counted(
 
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
-STORE = NeighbourUnavailable("the data store at s3://b", "no answer")
+STORE = ExternalSystemUnavailable("the data store at s3://b", "no answer")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def store_with(folder: Path, **since: int) -> JournalStore:
     for job_id, time in since.items():
         journal = store.get_journal(job_id)
         journal.store_snapshot(b"state")
-        journal.mark_finished(time)
+        journal.mark_job_finished(time)
     return store
 
 
@@ -75,7 +75,7 @@ def test_journals_of_older_version_without_retention_are_opened(tmp_path: Path) 
     with closing(JournalStore(tmp_path, durable=False)) as store:
         assert store.damage == ()
         assert store.list_finished_jobs() == {}
-        store.get_journal("job").mark_finished(7)
+        store.get_journal("job").mark_job_finished(7)
         assert store.list_finished_jobs() == {"job": 7}
         store.get_journal("job").delete_journal()
         assert store.list_finished_jobs() == {}

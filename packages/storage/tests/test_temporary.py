@@ -30,7 +30,7 @@ folder = SharedTemporaryFolder("kind-", "0123456789abcdef")
 folder.path.joinpath(sys.argv[1]).touch()
 print(folder.path, flush=True)
 sys.stdin.read()
-folder.leave_folder()
+folder.release_folder()
 """
 TWENTY = """
 import sys

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pickle
 
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 
 def test_unpickled_unavailable_error_retains_service_and_reason() -> None:
-    error = NeighbourUnavailable("the data store at s3://bucket", "timed out after 30 s")
+    error = ExternalSystemUnavailable("the data store at s3://bucket", "timed out after 30 s")
 
     copy = pickle.loads(pickle.dumps(error))
 
@@ -19,6 +19,6 @@ def test_unpickled_unavailable_error_retains_service_and_reason() -> None:
 
 
 def test_unavailable_error_text_names_service_and_reason() -> None:
-    error = NeighbourUnavailable("the disk of /state", "no space left on device")
+    error = ExternalSystemUnavailable("the disk of /state", "no space left on device")
 
     assert str(error) == "the disk of /state is unavailable: no space left on device"

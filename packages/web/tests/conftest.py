@@ -13,10 +13,10 @@ from beam_runner_jobservices.ports import JobReporter
 from beam_runner_jobservices.server import JobServer
 from beam_runner_model.jobs import JobMetrics, JobSpec, JobState, MetricCell
 from beam_runner_model.observation import (
-    BundlePlace,
+    BundleProcessKind,
     Execution,
     ObservedBundle,
-    StageSeries,
+    StageTimeSeries,
     ThreadStack,
 )
 from beam_runner_model.stories import BundleHistory, BundleStatus
@@ -203,13 +203,13 @@ class Observed(Job):
     def __init__(self, spec: JobSpec, reporter: JobReporter) -> None:
         super().__init__(spec, reporter)
         self.runs = Execution()
-        self.past: tuple[StageSeries, ...] = ()
+        self.past: tuple[StageTimeSeries, ...] = ()
         self.threads: tuple[ThreadStack, ...] = ()
 
     def get_execution(self) -> Execution:
         return self.runs
 
-    def get_stage_series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageTimeSeries, ...]:
         return self.past
 
     def get_stacks(self) -> tuple[ThreadStack, ...]:
@@ -217,7 +217,7 @@ class Observed(Job):
 
 
 def bundle(
-    number: int, seconds: float, still: float, where: BundlePlace = BundlePlace.PROCESS
+    number: int, seconds: float, still: float, where: BundleProcessKind = BundleProcessKind.PROCESS
 ) -> ObservedBundle:
     return ObservedBundle("s", number, 1, ("Count",), "node", 47, seconds, still, 0.4, where)
 

@@ -14,7 +14,7 @@ from beam_runner_model.observation import (
     Execution,
     ObservedBundle,
     StackFrame,
-    StageSeries,
+    StageTimeSeries,
     ThreadStack,
 )
 from beam_runner_model.waits import Wait, WaitKind
@@ -55,7 +55,7 @@ def test_web_pages_escape_texts_of_worker_observations(
     )
     now = time.time()
     points = tuple((now - 600 + 10 * n, 1_790_000_000_000, n, 1, n) for n in range(5))
-    job.past = (StageSeries(text, points), StageSeries("s", points))
+    job.past = (StageTimeSeries(text, points), StageTimeSeries("s", points))
     element = text.encode()
     payload = struct.pack(">i", 1) + varint(len(element)) + element
     job.given = JobMetrics(

@@ -112,7 +112,7 @@ def patch_patient_journal(module: ModuleType) -> None:
 
 
 def patch_ledger(module: ModuleType) -> None:
-    around(module.JobLedger, "apply_entry", None, "after apply")
+    around(module.JobLedger, "apply_journal_entry", None, "after apply")
     around(module.JobLedger, "take_unneeded_files", "before files go", None)
 
 
@@ -126,7 +126,7 @@ def patch_journal(module: ModuleType) -> None:
     around(module.Journal, "store_snapshot", "before snapshot", "after snapshot")
     around(module.Journal, "read_committed_data", None, "in recovery")
     around(module.Journal, "delete_journal", "before delete", "after delete")
-    around(module.Journal, "begin_successor", None, "after succession")
+    around(module.Journal, "replace_by_successor", None, "after succession")
 
 
 def patch_store(module: ModuleType) -> None:
@@ -153,7 +153,7 @@ def patch_updates(module: ModuleType) -> None:
 
 def patch_switch(module: ModuleType) -> None:
     around(module.JobSwitch, "_begin_update", None, "after hold")
-    around(module.JobSwitch, "_decide_update", "before decision", "after decision")
+    around(module.JobSwitch, "_decide_on_update", "before decision", "after decision")
     around(module.JobSwitch, "commit", "before succession", None)
 
 

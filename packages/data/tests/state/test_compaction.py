@@ -35,14 +35,14 @@ def test_full_tier_search_returns_first_range_with_enough_segments() -> None:
 def test_compaction_result_for_segments_not_in_list_raises_error() -> None:
     a, b, c, d = (Segment(name, 1) for name in "abcd")
     inner = CompactionResult(CompactionPlan((b, c), oldest=False), Segment("m", 2, 1))
-    assert inner.apply_to((a, b, c, d)).segments == (a, Segment("m", 2, 1), d)
+    assert inner.replace_segments((a, b, c, d)).segments == (a, Segment("m", 2, 1), d)
     for wrong in [(a, b), (a, b, d, c), (a,), ()]:
         with pytest.raises(ValueError, match="the list lacks the segments"):
-            inner.apply_to(wrong)
+            inner.replace_segments(wrong)
     first = CompactionResult(CompactionPlan((b, c), oldest=True), None)
-    assert first.apply_to((b, c, d)).segments == (d,)
+    assert first.replace_segments((b, c, d)).segments == (d,)
     with pytest.raises(ValueError, match="the list lacks the segments"):
-        first.apply_to((a, b, c))
+        first.replace_segments((a, b, c))
 
 
 @pytest.mark.parametrize(

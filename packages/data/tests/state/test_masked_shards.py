@@ -49,7 +49,7 @@ class Shard:
     def merge_due(self) -> None:
         while plan := self.store.plan_compaction():
             merged = compact_segments(self.folder, plan, next(self.names))
-            self.store.advance_to_commit(merged.apply_to(self.store.segments))
+            self.store.advance_to_commit(merged.replace_segments(self.store.segments))
 
     def check(self) -> None:
         for cell in CELLS:

@@ -52,7 +52,7 @@ def test_state_segment_reader_skips_dropped_states(segment: Segment, tmp_path: P
             assert bool(list(reader.read_rows(cell, b"", None))) is is_kept
             assert bool(list(reader.read_row_sizes(cell, b"", None))) is is_kept
             assert bool(reader.sum_row_sizes(cell, b"", None)) is is_kept
-            assert reader.read_hidden_subkeys(cell) is None
+            assert reader.read_deleted_subkeys(cell) is None
         assert {entry[0] for entry in reader.read_entries()} == {KEPT}
 
 

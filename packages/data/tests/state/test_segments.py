@@ -16,8 +16,8 @@ from beam_runner_data.rows.refs import Segment
 from beam_runner_data.state.records import (
     HIDES,
     ROW,
+    DeletedSubkeys,
     Entry,
-    HiddenSubkeys,
     encode_cell,
     merge_subkey_ranges,
 )
@@ -48,10 +48,10 @@ def test_state_segment_round_trips(tmp_path: Path, last: list[Entry]) -> None:
     reader = open_segment(tmp_path, segment)
     assert isinstance(reader, TableSegment if last else SmallSegment)
     assert list(reader.read_entries()) == [*ENTRIES, *last]
-    assert reader.read_hidden_subkeys(b"a") == HiddenSubkeys(cleared=True)
-    assert reader.read_hidden_subkeys(b"b") is None
-    assert reader.read_hidden_subkeys(b"c") == HiddenSubkeys(ranges=((b"1", b"2"), (b"3", None)))
-    assert reader.read_hidden_subkeys(b"nothing") is None
+    assert reader.read_deleted_subkeys(b"a") == DeletedSubkeys(cleared=True)
+    assert reader.read_deleted_subkeys(b"b") is None
+    assert reader.read_deleted_subkeys(b"c") == DeletedSubkeys(ranges=((b"1", b"2"), (b"3", None)))
+    assert reader.read_deleted_subkeys(b"nothing") is None
     assert reader.read_row(b"a", b"x") == (True, b"")
     assert reader.read_row(b"b", b"") == (True, None)
     assert reader.read_row(b"a", b"y") is None
@@ -202,16 +202,16 @@ def test_overlapping_removed_ranges_are_merged() -> None:
 
 
 def test_state_tombstones_contain_the_map_keys_of_removed_ranges() -> None:
-    hides = HiddenSubkeys(ranges=((b"a", b"c"), (b"d", None)))
+    hides = DeletedSubkeys(ranges=((b"a", b"c"), (b"d", None)))
     assert [s for s in (b"", b"a", b"b", b"c", b"cc", b"d", b"e") if hides.contains_subkey(s)] == [
         *(b"a", b"b"),
         *(b"d", b"e"),
     ]
-    assert hides.skip_range(b"b") == b"c"
-    assert hides.skip_range(b"d") is None
-    assert hides.merge_with(HiddenSubkeys(ranges=((b"c", b"d"),))) == HiddenSubkeys(
+    assert hides.find_next_remaining_subkey(b"b") == b"c"
+    assert hides.find_next_remaining_subkey(b"d") is None
+    assert hides.merge_with(DeletedSubkeys(ranges=((b"c", b"d"),))) == DeletedSubkeys(
         ranges=((b"a", None),)
     )
-    assert hides.merge_with(HiddenSubkeys(cleared=True)) == HiddenSubkeys(cleared=True)
-    assert HiddenSubkeys(cleared=True).merge_with(hides) == HiddenSubkeys(cleared=True)
+    assert hides.merge_with(DeletedSubkeys(cleared=True)) == DeletedSubkeys(cleared=True)
+    assert DeletedSubkeys(cleared=True).merge_with(hides) == DeletedSubkeys(cleared=True)
     assert hides.merge_with(None) == hides

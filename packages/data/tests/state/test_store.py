@@ -46,7 +46,7 @@ class Committed(ShardStore):
     def merge_due(self) -> None:
         while plan := self.plan_compaction():
             self.advance_to_commit(
-                compact_segments(self._root, plan, next(NAMES)).apply_to(self.segments)
+                compact_segments(self._root, plan, next(NAMES)).replace_segments(self.segments)
             )
 
     def contents(self, cell: CellId) -> dict[bytes, list[Any]]:
@@ -160,7 +160,7 @@ class Shard:
         for deltas in meanwhile:
             self.commit(deltas, keep)
         compaction = compact_segments(self.folder, plan, next(NAMES))
-        self.store.advance_to_commit(compaction.apply_to(self.store.segments))
+        self.store.advance_to_commit(compaction.replace_segments(self.store.segments))
 
     def check(self) -> None:
         for cell in CELLS:
@@ -294,7 +294,10 @@ def test_shard_store_scan_of_queue_does_not_read_removed_head(store: Committed) 
         store.commit_deltas({CELL: CellDelta(removed=frozenset(times[start : start + 500]))})
     oldest = store._open_readers()[0]
     with mock.patch.object(
-        type(oldest), "_read_verified", autospec=True, side_effect=type(oldest)._read_verified
+        type(oldest),
+        "_read_verified",
+        autospec=True,
+        side_effect=type(oldest)._read_verified,
     ) as rows:
         assert next(store.scan_subkeys(CELL, b"", None)) == (times[3000], ())
         assert rows.call_count <= 2 * len(store.segments)
@@ -338,7 +341,7 @@ def test_compaction_deletes_tombstones_of_deleted_entries(store: Committed, tmp_
     plan = CompactionPlan((*store.segments,), oldest=True)
     deltas = {cell_of(1): CellDelta(cleared=True), cell_of(2): value(b"2")}
     store.advance_to_commit(store.write_commit(deltas, next(NAMES), keep=1))
-    store.advance_to_commit(CompactionResult(plan, None).apply_to(store.segments))
+    store.advance_to_commit(CompactionResult(plan, None).replace_segments(store.segments))
     store.merge_due()
     (last,) = store.segments
     entries = list(segments.open_segment(tmp_path, last).read_entries())

@@ -13,7 +13,7 @@ def test_consistency_check_reports_bundle_that_no_lane_or_queue_has(
 ) -> None:
     rig = rig_of(tmp_path)
     check_bundle_placement(rig.coordinator)
-    monkeypatch.setattr(rig.coordinator.lanes, "list_held_attempts", set)
+    monkeypatch.setattr(rig.coordinator.lanes, "list_running_and_queued_attempts", set)
     with pytest.raises(DriverStateError, match=r"job-1 open, but neither run nor wait: \[\d"):
         check_bundle_placement(rig.coordinator)
 
@@ -22,7 +22,7 @@ def test_consistency_check_reports_attempt_in_two_lanes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = rig_of(tmp_path)
-    (attempt, *_) = rig.coordinator.lanes.list_held_attempts()
+    (attempt, *_) = rig.coordinator.lanes.list_running_and_queued_attempts()
 
     class Section:
         def __init__(self) -> None:

@@ -12,7 +12,7 @@ from beam_runner_engine.scheduler.commands import FailJob
 from beam_runner_engine.scheduler.specs import Pauses
 from beam_runner_model.failures import FailureCause
 from beam_runner_runtime.channel.messages import LoopReply
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 from beam_runner_worker.errors import BundleError
 from rig import NO_LOOP, Rig
 from small_jobs import DONE, EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS, rig_of, seen, text
@@ -28,7 +28,7 @@ PATIENT: dict[str, Any] = {
     "pauses": Pauses(20, 60),
     "outage_pauses": Pauses(20, 60),
 }
-AWAY = NeighbourUnavailable("the data store at s3://b", "timed out")
+AWAY = ExternalSystemUnavailable("the data store at s3://b", "timed out")
 MINE = BundleError("Outer/Inner", "ValueError: no", "Traceback of it", "('k', 1)")
 
 

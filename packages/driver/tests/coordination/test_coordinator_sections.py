@@ -14,7 +14,7 @@ import pytest
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_engine.scheduler.policy import DefaultSectionPolicy
 from beam_runner_model.buffers import BufferKind
-from beam_runner_model.observation import BundlePlace
+from beam_runner_model.observation import BundleProcessKind
 from beam_runner_model.waits import WaitKind
 from beam_runner_runtime.channel.attempts import Attempt, UserFailure
 from beam_runner_runtime.channel.messages import (
@@ -40,7 +40,7 @@ from beam_runner_driver.ledger import orphan_files as litter_module
 from beam_runner_driver.reports import condition as condition_module
 from beam_runner_driver.reports.condition import STILL_SECONDS, JobMonitor
 from beam_runner_driver.reports.observing import JobSnapshots
-from beam_runner_driver.reports.reporting import format_ending
+from beam_runner_driver.reports.reporting import format_job_failure
 
 LOOP_BYTES = 1 << 20
 DONE = FinishJob(Outcome.DONE)
@@ -134,7 +134,7 @@ def test_section_with_external_failure_is_retried(tmp_path: Path, breaks: int) -
         return
     rig.run()
     assert isinstance(rig.ledger.end, FailJob)
-    said = format_ending(rig.ledger.end, rig.ledger.last_failure, PLAN)
+    said = format_job_failure(rig.ledger.end, rig.ledger.last_failure, PLAN)
     assert "failed 4 times" in said
     titles = [PLAN.stages[stage].spec.title for stage in ("read", "count")]
     assert f"section of {titles[0]} to {titles[1]}: Spark lost it" in said
@@ -146,7 +146,7 @@ def test_section_user_error_names_its_transform(tmp_path: Path) -> None:
     rig.sections.answer = lambda order: broken(order, failure)
     rig.run()
     assert isinstance(rig.ledger.end, FailJob)
-    said = format_ending(rig.ledger.end, rig.ledger.last_failure, PLAN)
+    said = format_job_failure(rig.ledger.end, rig.ledger.last_failure, PLAN)
     assert said.startswith("ValueError: no [while running 'Outer/Inner']")
     assert len(rig.sections.history) == 1
 
@@ -272,7 +272,7 @@ def test_metrics_of_running_section_combine_its_processes(tmp_path: Path) -> Non
     for number in (1, 2, 2):
         link = WorkerLink(WorkerHello("job-1", "host", number))
         rig.coordinator.handle_message(link, BundleProgressed(order.attempt, 0.5, 1, reply.metrics))
-    with patch.object(rig.coordinator.ledger, "apply_entry") as applied:
+    with patch.object(rig.coordinator.ledger, "apply_journal_entry") as applied:
         rig.coordinator.run_round()
     applied.assert_not_called()
     totals = rig.metrics.compute_totals()
@@ -294,7 +294,7 @@ def test_running_sections_are_shown_in_observations(
     (bundle,) = observing.get_latest_execution().bundles
     assert (bundle.stage, bundle.steps) == ("read", ("the read step", "the count step"))
     assert (bundle.host, bundle.fraction) == ("Spark", 0.75)
-    assert bundle.where is BundlePlace.SECTION
+    assert bundle.where is BundleProcessKind.SECTION
     assert (bundle.tasks, bundle.tasks_done) == (4, 3)
     assert rig.ledger.list_oldest_opening_times().keys() == {"read", "count"}
     reporter = Reporter()

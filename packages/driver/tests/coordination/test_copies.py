@@ -16,7 +16,7 @@ from beam_runner_data.rows.files import RowFileWriter, read_referenced_rows
 from beam_runner_data.rows.refs import FileRows, Segment
 from beam_runner_data.rows.row import Row, RowKind
 from beam_runner_storage.stores.ports import StoreError
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 from faulty_store import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
@@ -199,9 +199,9 @@ def test_file_cache_retains_files_of_scheduler_loop_until_next_loop_starts(tmp_p
 def test_file_cache_with_unresponsive_store_raises_unavailable(tmp_path: Path) -> None:
     copies = process(Watched(fails=True), tmp_path)
     (tmp_path / "own" / "new").write_bytes(b"rows")
-    with pytest.raises(NeighbourUnavailable, match="503 SlowDown"):
+    with pytest.raises(ExternalSystemUnavailable, match="503 SlowDown"):
         copies.fetch_referenced_files([segment("a")])
-    with pytest.raises(NeighbourUnavailable, match="503 SlowDown"):
+    with pytest.raises(ExternalSystemUnavailable, match="503 SlowDown"):
         copies.persist_files(["new"])
 
 

@@ -91,7 +91,7 @@ def crashes(monkeypatch: pytest.MonkeyPatch) -> Crashes:
     monkeypatch.setattr(written, "INLINE_BYTES", 0)
     around(Journal, "append_entries", "before append", "after append")
     around(Journal, "store_snapshot", "before snapshot", "after snapshot")
-    around(JobLedger, "apply_entry", "before apply", "after apply")
+    around(JobLedger, "apply_journal_entry", "before apply", "after apply")
     around(JobLedger, "take_unneeded_files", "before files go", None)
     around(_ServersDriver, "execute_commands", "before commands", "after commands")
     monkeypatch.setattr(coordinator, "JobDriver", _ServersDriver)

@@ -9,7 +9,7 @@ from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_urns import metrics as metric_urns
 
-from beam_runner_driver.coordination.metrics import MetricsTally
+from beam_runner_driver.coordination.metrics import JobMetricsSum
 
 INTEGER = VarIntCoder()
 
@@ -19,7 +19,7 @@ def count(number: int) -> tuple[MonitoringInfo, ...]:
     return (MonitoringInfo("beam:metric:x", metric_urns.SUM_INT64_TYPE, (("NAME", "n"),), payload),)
 
 
-def totals(tally: MetricsTally) -> tuple[int, int]:
+def totals(tally: JobMetricsSum) -> tuple[int, int]:
     """Returns the committed and the attempted value."""
     found = tally.compute_totals()
     committed, attempted = (
@@ -30,11 +30,11 @@ def totals(tally: MetricsTally) -> tuple[int, int]:
 
 
 def test_job_metrics_are_empty_at_start() -> None:
-    assert totals(MetricsTally()) == (0, 0)
+    assert totals(JobMetricsSum()) == (0, 0)
 
 
 def test_metrics_last_reported_by_lost_bundles_count_as_attempted() -> None:
-    tally = MetricsTally()
+    tally = JobMetricsSum()
     tally.record_progress(Attempt(1, 1), count(1))
     tally.record_progress(Attempt(1, 1), count(3))
     tally.record_progress(Attempt(2, 1), count(10))
@@ -43,7 +43,7 @@ def test_metrics_last_reported_by_lost_bundles_count_as_attempted() -> None:
 
 def test_metrics_of_processes_of_a_section_are_summed() -> None:
     """Each process reported its part, and the last report was used as the total."""
-    tally = MetricsTally()
+    tally = JobMetricsSum()
     for number in (1, 3):
         tally.record_progress(Attempt(1, 1), count(number), "one")
     tally.record_progress(Attempt(1, 1), count(10), "other")
@@ -56,7 +56,7 @@ def test_metrics_of_processes_of_a_section_are_summed() -> None:
 
 
 def test_metrics_of_commit_replace_progress_reports_of_its_bundle() -> None:
-    tally = MetricsTally()
+    tally = JobMetricsSum()
     tally.record_progress(Attempt(1, 1), count(3))
     tally.record_progress(Attempt(2, 1), count(100))
     tally.record_commit(Attempt(1, 1), [*count(5), *count(6)])
@@ -64,7 +64,7 @@ def test_metrics_of_commit_replace_progress_reports_of_its_bundle() -> None:
 
 
 def test_metrics_of_abandoned_attempt_count_only_as_attempted() -> None:
-    tally = MetricsTally()
+    tally = JobMetricsSum()
     tally.record_progress(Attempt(1, 1), count(4))
     tally.record_failure(Attempt(1, 1))
     tally.record_failure(Attempt(1, 1))
@@ -73,7 +73,7 @@ def test_metrics_of_abandoned_attempt_count_only_as_attempted() -> None:
 
 
 def test_metrics_of_abandoned_attempts_are_stored_as_sum() -> None:
-    tally = MetricsTally()
+    tally = JobMetricsSum()
     for attempt in range(100):
         tally.record_progress(Attempt(1, attempt), count(1))
         tally.record_failure(Attempt(1, attempt))
@@ -82,20 +82,20 @@ def test_metrics_of_abandoned_attempts_are_stored_as_sum() -> None:
 
 
 def test_metrics_of_bundles_are_summed() -> None:
-    tally = MetricsTally()
+    tally = JobMetricsSum()
     tally.record_commit(Attempt(1, 1), count(1))
     tally.record_commit(Attempt(2, 1), count(2))
     assert totals(tally) == (3, 3)
 
 
 def test_metrics_include_commits_of_earlier_server() -> None:
-    tally = MetricsTally(count(40))
+    tally = JobMetricsSum(count(40))
     tally.record_commit(Attempt(1, 1), count(2))
     assert totals(tally) == (42, 42)
 
 
 def test_metrics_retain_labels_and_types() -> None:
-    tally = MetricsTally()
+    tally = JobMetricsSum()
     tally.record_commit(Attempt(1, 1), count(1))
     (info,) = tally.compute_totals().committed
     assert info.labels == {"NAME": "n"}

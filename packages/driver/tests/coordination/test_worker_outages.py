@@ -36,16 +36,16 @@ def test_worker_outages_list_each_unavailable_service_once_from_first_wait() -> 
 def test_outage_start_and_end_messages_are_logged_once() -> None:
     outages, messages = WorkerOutages(), OutageMessages()
     outages.handle_wait_message(FIRST, NeighbourWaitStatus(STORE, "refused"), 10.0)
-    (text,) = messages.make_new_messages(outages.list_outages(), 10.5)
+    (text,) = messages.list_new_messages(outages.list_outages(), 10.5)
     assert text.startswith(f"the job waits for {STORE}, which has been unavailable for ")
     assert text.endswith(": refused")
     outages.handle_wait_message(FIRST, NeighbourWaitStatus(STORE, "no answer"), 40.0)
-    assert messages.make_new_messages(outages.list_outages(), 41.0) == []
+    assert messages.list_new_messages(outages.list_outages(), 41.0) == []
     outages.handle_wait_message(FIRST, NeighbourWaitStatus(), 70.0)
-    assert messages.make_new_messages(outages.list_outages(), 70.0) == [
+    assert messages.list_new_messages(outages.list_outages(), 70.0) == [
         f"the job no longer waits for {STORE}, after 60 s"
     ]
-    assert messages.make_new_messages(outages.list_outages(), 71.0) == []
+    assert messages.list_new_messages(outages.list_outages(), 71.0) == []
 
 
 def test_outage_ends_if_the_waiting_process_is_lost(tmp_path: Path) -> None:

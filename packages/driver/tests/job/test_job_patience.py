@@ -16,7 +16,7 @@ from beam_runner_model.jobs import JobState
 from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_planner.plan import JobPlan, TruncationPlan
 from beam_runner_storage.journal.errors import JournalUnavailable
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 from beam_runner_worker.errors import BundleError
 from job_server import wait_until
 from servers import NO_LOOP, Server
@@ -25,7 +25,7 @@ from small_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS
 from beam_runner_driver.ledger import retrying_journal
 from beam_runner_driver.ledger.recovery import recover_ledger
 
-AWAY = NeighbourUnavailable("the disk of /state", "disk is full")
+AWAY = ExternalSystemUnavailable("the disk of /state", "disk is full")
 LARGE = 40_000
 """Size of a value that is written to a file, in bytes."""
 

@@ -40,7 +40,7 @@ class OldJob:
         self.next: Any = SimpleNamespace(encode_snapshot=lambda: b"next")
         ledger: Any = SimpleNamespace(plan=None)
         self.switch = JobSwitch(ledger, self, self)  # type: ignore[arg-type]
-        monkeypatch.setattr(module, "list_holdable_stages", lambda plan: ("source",))
+        monkeypatch.setattr(module, "list_pausable_stages", lambda plan: ("source",))
         monkeypatch.setattr(module, "compare_with_ledger", self.compare)
         monkeypatch.setattr(module, "make_next_ledger", self.transfer)
 
@@ -56,7 +56,7 @@ class OldJob:
     def pause_stages(self, stages: tuple[str, ...]) -> None:
         self.holds.append(stages)
 
-    def begin_successor(self, journal: Any, snapshot: bytes) -> None:
+    def replace_by_successor(self, journal: Any, snapshot: bytes) -> None:
         if self.error is not None:
             raise self.error
         self.committed.append(snapshot)

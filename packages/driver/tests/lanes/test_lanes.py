@@ -190,7 +190,7 @@ def starting(cluster: Cluster) -> tuple[Any, FakeLink]:
     cluster.cores = cluster.most = 1
     lanes = cluster.lanes()
     lanes.queue_bundles([bundle(1)])
-    lanes.remove_waiting_attempts([Attempt(1, 1)])
+    lanes.remove_queued_attempts([Attempt(1, 1)])
     return lanes, FakeLink()
 
 
@@ -311,7 +311,7 @@ def test_waiting_bundles_are_dropped_at_end_of_job(cluster: Cluster) -> None:
 def test_waiting_bundle_can_be_dropped(cluster: Cluster) -> None:
     lanes, link = running(cluster)
     lanes.queue_bundles([bundle(6), bundle(7), bundle(8, attempt=2)])
-    lanes.remove_waiting_attempts([Attempt(5, 1), Attempt(6, 1), Attempt(8, 1)])
+    lanes.remove_queued_attempts([Attempt(5, 1), Attempt(6, 1), Attempt(8, 1)])
     for number, attempt in ((5, 1), (7, 1), (8, 2)):
         lanes.record_bundle_end(link, Attempt(number, attempt))
         lanes.assign_bundles()

@@ -26,16 +26,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def _holding(slots: ClusterSlots, job_id: str, lanes: int) -> JobSlots:
     job = JobSlots(slots, job_id)
     for lane in range(lanes):
-        job.count_requested_slot(lane)
-        job.count_received_slot(lane)
+        job.record_requested_slot(lane)
+        job.record_received_slot(lane)
     return job
 
 
 def test_job_must_release_slot_while_another_job_waits(clock: Clock) -> None:
     slots = ClusterSlots(5)
     job, other = _holding(slots, "mine", 4), JobSlots(slots, "other")
-    for lane, come in enumerate((other.count_received_slot, other.count_released_slot)):
-        other.count_requested_slot(lane)
+    for lane, come in enumerate((other.record_received_slot, other.count_released_slot)):
+        other.record_requested_slot(lane)
         assert not job.must_release_slot, "no job has waited yet"
         clock.now += 1
         assert job.must_release_slot
@@ -43,7 +43,7 @@ def test_job_must_release_slot_while_another_job_waits(clock: Clock) -> None:
         come(lane)
         assert not job.must_release_slot
         other.count_released_slot(lane)
-    other.count_requested_slot(2)
+    other.record_requested_slot(2)
     clock.now += 1
     other.release_all_slots_of_job()
     assert not job.must_release_slot
@@ -72,7 +72,7 @@ def test_lane_is_released_to_another_job_only_after_work(
     monkeypatch.setattr(lanes_module, "time", clock)
     slots = ClusterSlots()
     other = JobSlots(slots, "other")
-    other.count_requested_slot(0)
+    other.record_requested_slot(0)
     clock.now += 1
     started: list[int] = []
     sent: list[object] = []
@@ -89,7 +89,7 @@ def test_lane_is_released_to_another_job_only_after_work(
     assert isinstance(sent[-1], CloseLane), "the other job gets the slot"
     lanes.assign_bundles()
     assert len(started) == 1, "and Spark can't give it to this one again"
-    other.count_received_slot(0)
+    other.record_received_slot(0)
     lanes.assign_bundles()
     assert len(started) == 2, "this job then requests another slot"
 
@@ -132,7 +132,7 @@ def test_scheduler_loop_is_asked_once_to_release_lane_for_job_without_lanes(cloc
     link = FakeLink()
     opened(lanes, 0, link)
     (order,) = link.sent
-    JobSlots(slots, "other").count_requested_slot(0)
+    JobSlots(slots, "other").record_requested_slot(0)
     clock.now += 1
     lanes.assign_bundles()
     lanes.assign_bundles()

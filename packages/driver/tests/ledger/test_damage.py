@@ -12,7 +12,7 @@ from beam_runner_data.rows.refs import InlineRows
 from beam_runner_data.rows.row import RowKind
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Output
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_runtime.channel.messages import BundleReply
 from beam_runner_storage.journal.store import FILE, JournalStore
 from journal_damages import JOBS, KILLED, left_folder, outcome, outcomes
@@ -46,7 +46,7 @@ def test_damaged_inline_rows_in_journal_are_reported(tmp_path: Path) -> None:
     """Inline rows have no checksums. The journal has checksums of its entries and snapshots."""
     row = b"a row within its reference, " * 3
     ref = InlineRows("1-1", ((RowKind.ELEMENTS, row),))
-    reply = BundleReply(BundleDone(1, 1, (Output("a", Data(ref, DataFacts(1))),)), None, ())
+    reply = BundleReply(BundleDone(1, 1, (Output("a", Data(ref, DataStatistics(1))),)), None, ())
     store = JournalStore(tmp_path / "source", durable=False)
     entry = encode_entries((reply,))
     store.get_journal(JOBS[0]).store_snapshot(b"snapshot: " + row)

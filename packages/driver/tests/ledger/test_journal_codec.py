@@ -61,7 +61,7 @@ def test_jobs_of_older_journal_versions_are_continued(store: JournalStore) -> No
     ]
     assert sorted(keyed.list_needed_files()) == ["f"]
     for ledger in (bounded, keyed):
-        ledger.apply_entry(Tick(1_000_000))
+        ledger.apply_journal_entry(Tick(1_000_000))
         assert ledger.end is None
 
 

@@ -40,8 +40,8 @@ def test_ledger_counts_duplicate_commit_once() -> None:
     (first,) = job.open("read")
     job.commit(first, rows("f", 0))
     state = sorted(job.ledger.list_needed_files()), job.ledger.open_bundles
-    assert job.ledger.apply_entry(reply(first, rows("f", 0))) == ()
-    assert job.ledger.apply_entry(reply(first, rows("other", 0))) == ()
+    assert job.ledger.apply_journal_entry(reply(first, rows("f", 0))) == ()
+    assert job.ledger.apply_journal_entry(reply(first, rows("other", 0))) == ()
     assert (sorted(job.ledger.list_needed_files()), job.ledger.open_bundles) == state
     assert committed(job.ledger) == 1
     assert job.ledger.take_unneeded_files() == []
@@ -226,12 +226,12 @@ def test_ledger_retains_file_of_residual() -> None:
 
 def test_ledger_opens_bundle_for_residual_of_key_shard() -> None:
     job, bundle = keyed_job()
-    assert job.ledger.list_segments(bundle) == ()
+    assert job.ledger.list_state_segments(bundle) == ()
     job.commit(bundle, state=segments("s1"), summary=WAITING)
     job.commit(*job.open("more"), rows("g", 0, shard=3), rows("g", 1, shard=1))
     three, one = sorted(job.open("count"), key=lambda b: -(b.shard or 0))
-    assert job.ledger.list_segments(three) == segments("s1")
-    assert job.ledger.list_segments(one) == ()
+    assert job.ledger.list_state_segments(three) == segments("s1")
+    assert job.ledger.list_state_segments(one) == ()
     assert set(job.ledger.list_needed_files()) == {"g", "s1"}
 
 
@@ -253,7 +253,7 @@ def test_ledger_state_is_unchanged_after_failed_attempt() -> None:
     job.apply(failed(again))
     job.apply(reply(again, state=segments("late")))
     (third,) = job.open("count")
-    assert job.ledger.list_segments(third) == segments("s1")
+    assert job.ledger.list_state_segments(third) == segments("s1")
 
 
 def test_ledger_state_is_unchanged_after_bundle_without_changes() -> None:

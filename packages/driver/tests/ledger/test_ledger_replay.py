@@ -88,7 +88,7 @@ def look(ledger: JobLedger) -> dict[str, Any]:
         "end": ledger.end,
         "last failure": ledger.last_failure,
         "files": sorted(ledger.list_needed_files()),
-        "state": [ledger.list_segments(bundle) for bundle in ledger.open_bundles],
+        "state": [ledger.list_state_segments(bundle) for bundle in ledger.open_bundles],
         "metrics": sorted(ledger.metrics.infos(), key=repr),
     }
 
@@ -108,9 +108,9 @@ def test_ledger_replay_from_any_entry_produces_same_ledger(make: Any) -> None:
         snapshot = ledger.encode_snapshot()
         (kept,) = decode_entries(encode_entries([entry]))
         assert kept == entry
-        ledger.apply_entry(kept)
+        ledger.apply_journal_entry(kept)
         again = restored(snapshot)
-        again.apply_entry(entry)
+        again.apply_journal_entry(entry)
         assert look(again) == look(ledger)
     assert look(ledger) == expected
     assert sorted(ledger.take_unneeded_files()) == expected_garbage
@@ -121,5 +121,5 @@ def test_ledger_replay_produces_same_commands(make: Any) -> None:
     job = make()
     ledgers = [restored(job.begun) for _ in range(2)]
     for entry in job.entries:
-        one, other = (ledger.apply_entry(entry) for ledger in ledgers)
+        one, other = (ledger.apply_journal_entry(entry) for ledger in ledgers)
         assert one == other

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_engine.scheduler.events import BundleFailed, FailureKind, Tick
-from beam_runner_model.quarantine import QuarantinedUnit, UnitKind
+from beam_runner_model.quarantine import QuarantinedUnit, QuarantinedUnitKind
 from beam_runner_runtime.channel.attempts import Attempt, FailedStep
 from beam_runner_runtime.clock import ProcessingClock
 from beam_runner_runtime.quarantine_options import QUARANTINE_LIMIT, QUARANTINE_PER_HOUR
@@ -24,7 +24,7 @@ from beam_runner_storage.stores.ports import StoreError
 from beam_runner_storage.stores.spec import StoreSpec
 from ledger_jobs import READERS, Job, failed, reply, rows
 
-from beam_runner_driver.coordination.orders import OrderFactory
+from beam_runner_driver.coordination.orders import WorkerOrderFactory
 from beam_runner_driver.ledger.job_folder import JobFolder
 from beam_runner_driver.ledger.journal_codec import DecodedJournal
 from beam_runner_driver.ledger.ledger import JobLedger
@@ -38,7 +38,15 @@ HOUR = 3_600_000
 
 def unit(value: bytes = b"x") -> QuarantinedUnit:
     return QuarantinedUnit(
-        UnitKind.ELEMENT, "Fails", "ValueError: x", "Trace", 5, ("global",), "unknown 0", value, "c"
+        QuarantinedUnitKind.ELEMENT,
+        "Fails",
+        "ValueError: x",
+        "Trace",
+        5,
+        ("global",),
+        "unknown 0",
+        value,
+        "c",
     )
 
 
@@ -140,7 +148,7 @@ def test_order_for_next_attempt_names_elements_that_failed(tmp_path: Path) -> No
     detail = FailedStep("Fails", "ValueError: x", isolated=((b"digest", 2),))
     job.apply(BundleFailed(bundle.number, bundle.attempt, "x", FailureKind.USER, detail=detail))
     job.apply(failed(job.ledger.get_open_bundle(Attempt(bundle.number, 2))))
-    orders = OrderFactory(restored(job.ledger), ProcessingClock(), job_settings(tmp_path))
+    orders = WorkerOrderFactory(restored(job.ledger), ProcessingClock(), job_settings(tmp_path))
     order = orders.make_bundle_order(bundle)
     assert order.isolation is not None
     assert order.isolation.failures == detail.isolated

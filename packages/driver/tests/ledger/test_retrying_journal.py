@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from beam_runner_storage.journal.errors import JournalFenced, JournalUnavailable
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 from beam_runner_driver.ledger import retrying_journal
 from beam_runner_driver.ledger.retrying_journal import Outage, RetryingJournal
 
-AWAY = NeighbourUnavailable("the disk of /state", "disk is full")
+AWAY = ExternalSystemUnavailable("the disk of /state", "disk is full")
 
 
 class Journal:

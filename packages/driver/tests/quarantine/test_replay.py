@@ -18,8 +18,8 @@ from beam_runner_data.rows.refs import InlineRows
 from beam_runner_engine.scheduler.commands import Bundle
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Drain, Output, Residual
-from beam_runner_model.facts import DataFacts
-from beam_runner_model.quarantine import UnitKind
+from beam_runner_model.facts import DataStatistics
+from beam_runner_model.quarantine import QuarantinedUnitKind
 from beam_runner_model.replays import ReplayProblem, ReplayReport, UnreplayedUnits
 from beam_runner_planner.plan import JobPlan, StagePlan
 from beam_runner_runtime.bundles.inputs import read_element_chunks
@@ -30,9 +30,9 @@ from plans import make_plan
 from beam_runner_driver.ledger.journal_codec import DecodedJournal, decode_entries, encode_entries
 from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.ledger.quarantine import QuarantinedFile, QuarantineState, ReplayedUnits
-from beam_runner_driver.quarantine.quarantine_rows import StoredUnit
+from beam_runner_driver.quarantine.quarantine_rows import QuarantineRow
 from beam_runner_driver.quarantine.replay import plan_replay
-from beam_runner_driver.updates.quarantine_successors import continue_quarantine
+from beam_runner_driver.updates.quarantine_successors import transfer_quarantine_records
 
 FILE = "job-1/0000000007-4.parquet"
 WINDOW = 10
@@ -96,12 +96,12 @@ class ReplayingJob:
     def ledger(self) -> JobLedger:
         return self.job.ledger
 
-    def make_unit(self, time: int, row: int) -> StoredUnit:
+    def make_unit(self, time: int, row: int) -> QuarantineRow:
         start = time // WINDOW * WINDOW
         value = (time, time) if self.stage.stateful else time
         windowed = WindowedValue(value, Timestamp(time), (IntervalWindow(start, start + WINDOW),))
         encoded = coder_of(self.stage).encode_nested(windowed)
-        return StoredUnit(FILE, row, UnitKind.ELEMENT, "Fails", encoded)
+        return QuarantineRow(FILE, row, QuarantinedUnitKind.ELEMENT, "Fails", encoded)
 
     def _advance_source(self) -> None:
         """Commits bundles until only a residual of the source is left, with the watermark `NOW`."""
@@ -116,7 +116,7 @@ class ReplayingJob:
         if stage.splittable:
             residuals = (Residual(bundle.inputs[0].data, delay=60_000, watermark=NOW * 1000),)
         else:
-            facts = DataFacts(1, 10, bundle.inputs[0].data.facts.min_timestamp)
+            facts = DataStatistics(1, 10, bundle.inputs[0].data.facts.min_timestamp)
             data = Data(InlineRows(f"made-{bundle.number}", ()), facts)
             outputs = tuple(Output(one, data) for one in dict.fromkeys(stage.outputs.values()))
         self.job.apply(BundleDone(bundle.number, bundle.attempt, outputs, residuals))
@@ -196,7 +196,7 @@ def refused(job: ReplayingJob, problem: ReplayProblem, detail: str = "") -> bool
 
 def test_quarantine_replay_of_groups_and_timers_is_refused() -> None:
     job = ReplayingJob(build_windows, "deal:Deal", 100)
-    job.units = tuple(attrs.evolve(one, kind=UnitKind.GROUP) for one in job.units)
+    job.units = tuple(attrs.evolve(one, kind=QuarantinedUnitKind.GROUP) for one in job.units)
     assert refused(job, ReplayProblem.NOT_AN_ELEMENT, "group")
 
 
@@ -208,7 +208,7 @@ def test_quarantine_replay_into_draining_job_is_refused() -> None:
 
 def continue_with(job: ReplayingJob, plan: JobPlan, stages: dict[str, str]) -> None:
     """Replaces a job's quarantine records by the records that a job with another plan continues."""
-    files = continue_quarantine(job.ledger.quarantine.files, job.plan, plan, stages)
+    files = transfer_quarantine_records(job.ledger.quarantine.files, job.plan, plan, stages)
     job.ledger.quarantine = QuarantineState(files=files)
 
 

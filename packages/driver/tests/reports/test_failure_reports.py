@@ -35,31 +35,31 @@ def user_failure(number: int, attempt: int) -> BundleFailed:
 def test_failure_message_names_step_element_attempt_and_pause_once() -> None:
     job, messages = Job(CHAIN, **STREAM), FailureMessages(CHAIN)
     job.apply(user_failure(0, 1))
-    (line,) = messages.make_new_messages(job.ledger, 500, skips=False)
+    (line,) = messages.list_new_messages(job.ledger, 500, skips=False)
     said = "attempt 1 at a bundle of 'the read step' failed and will be retried in 4 s: "
     assert line.text == said + TRACE
     (record,) = describe_failed_bundles(job.ledger, CHAIN, 500)
     assert line.record == record
     assert (record.kind, record.step, record.element) == (FailureCause.USER_CODE, "Step", "'x'")
     assert (record.attempts, record.next_in) == (1, 3.5)
-    assert messages.make_new_messages(job.ledger, 600, skips=False) == []
+    assert messages.list_new_messages(job.ledger, 600, skips=False) == []
     job.apply(Tick(4_000))
     job.apply(BundleFailed(0, 2, "the disk is full", FailureKind.UNAVAILABLE, "the disk of /s"))
-    (line,) = messages.make_new_messages(job.ledger, 4_000, skips=False)
+    (line,) = messages.list_new_messages(job.ledger, 4_000, skips=False)
     assert isinstance(line.record, FailedBundle)
     assert (line.record.kind, line.record.attempts) == (FailureCause.UNAVAILABLE, 1)
     assert (line.record.neighbour, line.record.next_in) == ("the disk of /s", 1.0)
     job.apply(Tick(5_000))
     job.apply(user_failure(0, 3))
-    (line,) = messages.make_new_messages(job.ledger, 5_000, skips=False)
+    (line,) = messages.list_new_messages(job.ledger, 5_000, skips=False)
     assert line.text.startswith("attempt 2 at a bundle"), "an outage is no attempt"
 
 
 def test_failures_reported_by_earlier_server_are_not_repeated() -> None:
     job, messages = Job(CHAIN, **STREAM), FailureMessages(CHAIN)
     job.apply(user_failure(0, 1))
-    assert messages.make_new_messages(job.ledger, 0, skips=True) == []
-    assert messages.make_new_messages(job.ledger, 0, skips=False) == []
+    assert messages.list_new_messages(job.ledger, 0, skips=True) == []
+    assert messages.list_new_messages(job.ledger, 0, skips=False) == []
 
 
 def test_failure_of_bundle_that_was_committed_later_is_reported() -> None:
@@ -68,7 +68,7 @@ def test_failure_of_bundle_that_was_committed_later_is_reported() -> None:
     lost = failed(bundle, FailureKind.OUTSIDE, "the worker process 1 on h was lost")
     job.apply(attrs.evolve(lost, detail=LostProcess("h", 1)))
     job.commit(*job.open("read"))
-    (line,) = messages.make_new_messages(job.ledger, 0, skips=False)
+    (line,) = messages.list_new_messages(job.ledger, 0, skips=False)
     assert isinstance(line.record, FailedBundle)
     assert (line.record.kind, line.record.attempts) == (FailureCause.LOST_PROCESS, 1)
     assert (line.record.host, line.record.pid) == ("h", 1)
@@ -81,7 +81,7 @@ def test_many_simultaneous_failures_are_reported_with_their_number() -> None:
     found = job.open("end")
     for bundle in found:
         job.apply(failed(bundle, FailureKind.USER))
-    lines = messages.make_new_messages(job.ledger, 0, skips=False)
+    lines = messages.list_new_messages(job.ledger, 0, skips=False)
     assert len(lines) == MOST_MESSAGES + 1
     assert lines[-1].text == f"{len(found) - MOST_MESSAGES} more bundles failed at the same time"
     assert len(describe_failed_bundles(job.ledger, CHAIN, 0)) <= 50

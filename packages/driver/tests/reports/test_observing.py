@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import attrs
-from beam_runner_model.observation import BundlePlace, Execution, StackFrame, ThreadStack
+from beam_runner_model.observation import BundleProcessKind, Execution, StackFrame, ThreadStack
 from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import (
@@ -58,7 +58,10 @@ def test_observed_bundle_whose_harness_starts_is_reported_as_waiting(tmp_path: P
     assert lane.link is not None
     assert lane.running is not None
     attempt = Attempt.from_bundle(lane.running)
-    for starts, where in ((True, BundlePlace.STARTING_HARNESS), (False, BundlePlace.HARNESS)):
+    for starts, where in (
+        (True, BundleProcessKind.STARTING_HARNESS),
+        (False, BundleProcessKind.HARNESS),
+    ):
         rig.coordinator.handle_message(
             lane.link, BundleProgressed(attempt, 0.0, 7, (), starts=starts)
         )

@@ -13,7 +13,7 @@ from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
 from beam_runner_planner import _protos
 from small_jobs import PLAN
 
-from beam_runner_driver.reports.reporting import format_ending
+from beam_runner_driver.reports.reporting import format_job_failure
 
 
 def of_unknown_coder() -> str:
@@ -28,7 +28,7 @@ def of_unknown_coder() -> str:
 
 def explain(cause: str, kind: FailureKind) -> str:
     end = FailJob("failed", "see", (cause,))
-    return format_ending(end, BundleFailed(1, 1, cause, kind), PLAN)
+    return format_job_failure(end, BundleFailed(1, 1, cause, kind), PLAN)
 
 
 @pytest.mark.parametrize("kind", [FailureKind.USER, FailureKind.OUTSIDE])

@@ -33,7 +33,7 @@ def test_stage_history_points_are_limited_and_cover_one_hour() -> None:
         pending = {"s": PendingInput(1, tick)}
         tallies = {"s": Tally(committed=tick)}
         history.record_stages(float(tick), [report(1)], tallies, pending)
-    (series,) = history.make_series()
+    (series,) = history.make_time_series()
     assert len(series.points) == 3600 / POINT_SECONDS
     assert series.points[-1] == (3990.0, 2, 3990, 1, 3990)
     assert series.points[0][0] == 400.0

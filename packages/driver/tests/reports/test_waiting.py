@@ -10,12 +10,12 @@ from beam_runner_model.buffers import SideInputUse
 from beam_runner_model.waits import Wait, WaitKind
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.messages import WorkerHello
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 from small_jobs import rig_of
 
 from beam_runner_driver.lanes.processes import SilentProcess
 from beam_runner_driver.ledger.retrying_journal import Outage
-from beam_runner_driver.reports.waiting import find_job_waits, make_neighbour_wait
+from beam_runner_driver.reports.waiting import find_job_waits, make_external_system_wait
 
 
 def plan_with_side_input(tmp_path: Path) -> JobPlan:
@@ -61,8 +61,8 @@ def test_wait_records_list_unresponsive_process_first_with_its_steps(tmp_path: P
 
 def test_wait_record_of_outage_has_its_start_and_deadline() -> None:
     now = time.monotonic()
-    outage = Outage(NeighbourUnavailable("the disk", "full"), now - 60, now + 5)
-    found = make_neighbour_wait(outage, 1_000)
+    outage = Outage(ExternalSystemUnavailable("the disk", "full"), now - 60, now + 5)
+    found = make_external_system_wait(outage, 1_000)
     assert (found.kind, found.neighbour, found.reason) == (WaitKind.NEIGHBOUR, "the disk", "full")
     assert round(found.seconds) == 60
     assert found.until is not None

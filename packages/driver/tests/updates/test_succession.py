@@ -20,9 +20,9 @@ from beam_runner_driver.ledger.journal_codec import DecodedJournal
 from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.tuning import JobTuning
 from beam_runner_driver.updates.succession import (
-    NextJob,
+    SuccessorJob,
     compare_with_ledger,
-    list_holdable_stages,
+    list_pausable_stages,
     make_next_ledger,
 )
 
@@ -61,7 +61,7 @@ def test_ledger_of_updated_job_has_files_and_unfinished_work_of_old_job() -> Non
     (read,) = job.open("read")
     job.commit(read, rows("a", 0))
     (end,) = job.open("end")
-    following = make_next_ledger(job.ledger, NextJob(plan, TUNING), same_parts(plan))
+    following = make_next_ledger(job.ledger, SuccessorJob(plan, TUNING), same_parts(plan))
     (opened,) = following.open_bundles
     assert (opened.stage, opened.attempt) == ("end", 1)
     assert opened.number > end.number
@@ -81,16 +81,18 @@ def test_ledger_of_updated_job_deletes_removed_stages_and_ignores_removed_states
         dropped_stages=frozenset({"stage:read"}),
         dropped_states={"stage:count": frozenset({"bag"})},
     )
-    following = make_next_ledger(ledger, NextJob(plan, TUNING), found)
+    following = make_next_ledger(ledger, SuccessorJob(plan, TUNING), found)
     masked = attrs.evolve(kept, masked=("bag",))
-    assert following.list_all_segments() == {("count", 1): (masked,)}
+    assert following.list_all_state_segments() == {("count", 1): (masked,)}
     assert "gone" in following.take_unneeded_files()
 
 
 def test_update_that_would_lose_work_is_refused() -> None:
     plan = with_identities(CHAIN)
     with pytest.raises(TransferRefused):
-        make_next_ledger(Job(plan).ledger, NextJob(plan, TUNING), same_parts(plan, "stage:read"))
+        make_next_ledger(
+            Job(plan).ledger, SuccessorJob(plan, TUNING), same_parts(plan, "stage:read")
+        )
 
 
 def test_ledger_of_updated_job_is_equal_after_restore_from_snapshot() -> None:
@@ -98,7 +100,7 @@ def test_ledger_of_updated_job_is_equal_after_restore_from_snapshot() -> None:
     job = Job(plan)
     (read,) = job.open("read")
     job.commit(read, rows("a", 0))
-    following = make_next_ledger(job.ledger, NextJob(plan, TUNING), same_parts(plan))
+    following = make_next_ledger(job.ledger, SuccessorJob(plan, TUNING), same_parts(plan))
     snapshot = following.encode_snapshot()
     again = JobLedger.from_state(DecodedJournal(snapshot).ledger)
     assert again.encode_snapshot() == snapshot
@@ -110,8 +112,8 @@ def test_update_and_rollback_return_to_the_same_state() -> None:
     job = Job(plan)
     (read,) = job.open("read")
     job.commit(read, rows("a", 0))
-    updated = make_next_ledger(job.ledger, NextJob(edited, TUNING), same_parts(plan))
-    back = make_next_ledger(updated, NextJob(plan, TUNING), same_parts(edited))
+    updated = make_next_ledger(job.ledger, SuccessorJob(edited, TUNING), same_parts(plan))
+    back = make_next_ledger(updated, SuccessorJob(plan, TUNING), same_parts(edited))
 
     def capture(ledger: JobLedger) -> SavedJobState:
         kept = capture_job_state(
@@ -125,7 +127,7 @@ def test_update_and_rollback_return_to_the_same_state() -> None:
         return attrs.evolve(kept, next_bundle=0)
 
     assert capture(back) == capture(job.ledger)
-    assert back.list_all_segments() == job.ledger.list_all_segments()
+    assert back.list_all_state_segments() == job.ledger.list_all_state_segments()
     assert set(back.list_needed_files()) == {"a"}
     assert [one.stage for one in back.open_bundles] == ["end"]
 
@@ -142,11 +144,11 @@ def with_keyed_work() -> tuple[JobPlan, JobLedger]:
 
 def test_parts_of_divided_key_shard_have_its_work_and_state() -> None:
     plan, ledger = with_keyed_work()
-    job = NextJob(plan, TUNING, key_shards=12)
+    job = SuccessorJob(plan, TUNING, key_shards=12)
     following = make_next_ledger(ledger, job, same_parts(plan))
     assert following.shards == 12
     parts = {3: KeyShare(3, 12), 7: KeyShare(7, 12), 11: KeyShare(11, 12)}
-    assert following.list_all_segments() == {
+    assert following.list_all_state_segments() == {
         ("count", part): (Segment("old", 10, share=share), Segment("new", 20, share=share))
         for part, share in parts.items()
     }
@@ -156,7 +158,7 @@ def test_parts_of_divided_key_shard_have_its_work_and_state() -> None:
         (one,) = bundle.inputs
         assert (one.data.ref.path, one.data.ref.share) == ("f", parts[bundle.shard or 0])
     assert sorted(following.list_needed_files()) == ["f", "new", "old"]
-    undivided = make_next_ledger(ledger, NextJob(plan, TUNING), same_parts(plan))
+    undivided = make_next_ledger(ledger, SuccessorJob(plan, TUNING), same_parts(plan))
     watermarks = [
         [(one.input, one.output) for one in each.scheduler_state.stages]
         for each in (following, undivided)
@@ -166,13 +168,13 @@ def test_parts_of_divided_key_shard_have_its_work_and_state() -> None:
 
 def test_files_of_divided_shard_stay_until_the_last_part_needs_them() -> None:
     plan, ledger = with_keyed_work()
-    job = NextJob(plan, TUNING, key_shards=8)
+    job = SuccessorJob(plan, TUNING, key_shards=8)
     following = make_next_ledger(ledger, job, same_parts(plan))
     following = JobLedger.from_state(DecodedJournal(following.encode_snapshot()).ledger)
     first, second = (one for one in following.open_bundles if one.stage == "count")
-    following.apply_entry(reply(first, state=(Segment("merged", 5),), summary=WAITING))
+    following.apply_journal_entry(reply(first, state=(Segment("merged", 5),), summary=WAITING))
     assert following.take_unneeded_files() == []
-    following.apply_entry(reply(second, state=(Segment("other", 5),), summary=WAITING))
+    following.apply_journal_entry(reply(second, state=(Segment("other", 5),), summary=WAITING))
     assert sorted(following.take_unneeded_files()) == ["f", "new", "old"]
 
 
@@ -185,7 +187,7 @@ def test_number_of_key_shards_can_only_grow_by_a_multiple(
     after: int | None, verdict: FindingVerdict | None
 ) -> None:
     plan, ledger = with_keyed_work()
-    report = compare_with_ledger(ledger, NextJob(plan, TUNING, key_shards=after)).report
+    report = compare_with_ledger(ledger, SuccessorJob(plan, TUNING, key_shards=after)).report
     found = [one for one in report.findings if one.reason is FindingReason.KEY_SHARDS]
     assert [one.verdict for one in found] == ([] if verdict is None else [verdict])
     assert all((one.before, one.after) == ("4", str(after)) for one in found)
@@ -193,9 +195,9 @@ def test_number_of_key_shards_can_only_grow_by_a_multiple(
 
 def test_update_of_plan_without_stage_identities_is_refused() -> None:
     with pytest.raises(TransferRefused):
-        make_next_ledger(Job(CHAIN).ledger, NextJob(CHAIN, TUNING), PlanCorrespondence())
+        make_next_ledger(Job(CHAIN).ledger, SuccessorJob(CHAIN, TUNING), PlanCorrespondence())
 
 
 def test_stages_that_an_update_can_pause_are_splittable() -> None:
-    assert list_holdable_stages(CHAIN) == ("end",)
-    assert list_holdable_stages(KEYED) == ()
+    assert list_pausable_stages(CHAIN) == ("end",)
+    assert list_pausable_stages(KEYED) == ()

@@ -111,14 +111,16 @@ class AssignWindows(ElementRunOutputMixin, operations.DoOperation):
         self.process = self._process_by_time
         self.takes_runs = True
 
-    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_element_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Assigns windows to a run of elements (elements that differ only in their values), and emits the run."""
         assert self._windows_of is not None and self._output is not None
         micros = like.timestamp_micros
         if windows := self._windows_of(micros):
             with self.scoped_process_state:
                 for _ in like.windows:
-                    self._output.process_run(windowed_value.create(None, micros, windows), values)
+                    self._output.process_element_run(
+                        windowed_value.create(None, micros, windows), values
+                    )
 
     def _process_by_time(self, element: WindowedValue) -> None:
         assert self._windows_of is not None

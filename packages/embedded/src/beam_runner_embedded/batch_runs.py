@@ -22,7 +22,7 @@ from apache_beam.utils.windowed_value import (
 )
 
 from beam_runner_embedded.batches import make_explode_function
-from beam_runner_embedded.runs import ElementRunConsumer, RunLengthController
+from beam_runner_embedded.runs import ElementRunConsumer, ElementRunLengthController
 
 MOST_ELEMENTS = 4096
 """Maximum number of elements that become batches together, as in Beam."""
@@ -46,7 +46,7 @@ class BatchUnpacker(common.Receiver):
         self._receiver = receiver
         self._explode = make_explode_function(converter)
         self._output = output
-        self._pace = RunLengthController()
+        self._pace = ElementRunLengthController()
 
     def receive(self, windowed_value: WindowedValue) -> None:
         """Passes on a single element."""
@@ -58,7 +58,7 @@ class BatchUnpacker(common.Receiver):
         left = iter(self._explode(windowed_batch.values))
         begin = time.perf_counter()
         while values := list(islice(left, self._pace.values)):
-            self._output.process_run(like, values)
+            self._output.process_element_run(like, values)
             end = time.perf_counter()
             self._pace.record_duration(end - begin, len(values))
             begin = end
@@ -68,7 +68,7 @@ class BatchUnpacker(common.Receiver):
         self._receiver.flush()
 
 
-class RunBatcher:
+class ElementRunBatcher:
     """Collector of runs of elements into batches, for a DoFn that accepts only batches.
 
     The batches have the same elements as those of Beam's consumer set. The last batches of a bundle
@@ -93,10 +93,10 @@ class RunBatcher:
         self._like: WindowedValue | None = None
         self._values: list[Any] = []
 
-    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_element_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Adds the elements of a run, which are processed in this call or in a later call."""
         while values:
-            self._select_header(like)
+            self._select_elements_with_header(like)
             added, values = values[: self._room], values[self._room :]
             self._values += added
             self._room -= len(added)
@@ -111,7 +111,7 @@ class RunBatcher:
             batch = header.with_value(self._converter.produce_batch(values))
             self._process_batch(HomogeneousWindowedBatch(batch))
 
-    def _select_header(self, like: WindowedValue) -> None:
+    def _select_elements_with_header(self, like: WindowedValue) -> None:
         """Selects the elements with the header of a run. Consecutive runs mostly have the same header."""
         last = self._like
         if (

@@ -40,7 +40,7 @@ def make_explode_function(converter: BatchConverter) -> Explode:
         return converter.explode_batch
 
     def explode(batch: Any) -> Iterable[Any]:
-        if type(batch) is not converter.batch_type or not _has_columns(batch, len(names)):
+        if type(batch) is not converter.batch_type or not _has_exactly_columns(batch, len(names)):
             return converter.explode_batch(batch)
         return chain.from_iterable(map(kind, *columns) for columns in split(batch))
 
@@ -56,7 +56,7 @@ def _is_class(converter: BatchConverter, module: str, name: str) -> bool:
     return type(converter) is getattr(sys.modules.get(module), name, None)
 
 
-def _has_columns(batch: Any, count: int) -> bool:
+def _has_exactly_columns(batch: Any, count: int) -> bool:
     """Returns True if a batch has this number of columns, and none is hidden by another with its name."""
     return len(batch.columns) == count and getattr(batch.columns, "is_unique", True)
 

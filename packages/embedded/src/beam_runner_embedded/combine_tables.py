@@ -72,9 +72,9 @@ class MemoryBoundedCombine(ElementRunOutputMixin, operations.PGBKCVOperation):
 
     def process(self, element: WindowedValue) -> None:
         """Adds one pair of a key and a value to the table."""
-        self.process_run(element, [element.value])
+        self.process_element_run(element, [element.value])
 
-    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_element_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Adds a run of pairs (pairs with the same timestamp and windows) to the table."""
         add = self._add_run if len(values) > 1 else self._add_pairs
         try:
@@ -154,10 +154,10 @@ class MemoryBoundedCombine(ElementRunOutputMixin, operations.PGBKCVOperation):
             if self.timestamp_combiner:
                 like = WindowedValue(None, self._times[window][key], (window,))
             if self.timestamp_combiner or len(pairs) == MOST_VALUES:
-                self._output.process_run(like, pairs)
+                self._output.process_element_run(like, pairs)
                 pairs = []
         if pairs:
-            self._output.process_run(like, pairs)
+            self._output.process_element_run(like, pairs)
 
     def _compact_accumulator(self, key: Any, entry: list[Any]) -> Any:
         """Returns the accumulator to emit for a key."""

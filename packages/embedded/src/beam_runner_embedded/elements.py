@@ -23,7 +23,7 @@ from beam_runner_model.value_pieces import PIECE_BYTES
 from beam_runner_worker.errors import HarnessError
 
 from beam_runner_embedded.claims import ElementClaims
-from beam_runner_embedded.runs import ElementRunConsumer, RunLengthController
+from beam_runner_embedded.runs import ElementRunConsumer, ElementRunLengthController
 
 _MAX_HEADER = 64
 _PADDING = bytes(_MAX_HEADER)
@@ -92,7 +92,7 @@ class ElementDecoder:
         left: Iterator[int] | None = self._claims.add_elements(chunk.selected_count)
         while left is not None:
             if type(self._coder) is coders.WindowedValueCoder:
-                stream = self._decode_runs(data, stream, left, emit, target)
+                stream = self._decode_element_runs(data, stream, left, emit, target)
             for _ in left:
                 emit(decode(stream, True))
             left = self._claims.get_remaining_claims()
@@ -126,7 +126,7 @@ class ElementDecoder:
         """Returns the first element of the data."""
         return self._decode(coder_impl.create_InputStream(data + _PADDING), True)
 
-    def _decode_runs(
+    def _decode_element_runs(
         self,
         data: bytes,
         stream: coder_impl.create_InputStream,
@@ -144,9 +144,9 @@ class ElementDecoder:
         fits = max(1, PIECE_BYTES * length_hint(left) // len(data))
         for _ in range(changes_allowed):
             if target is None:
-                changed = self._emit_run(stream, left, emit)
+                changed = self._emit_element_run(stream, left, emit)
             else:
-                changed = self._pass_run(stream, left, target, fits)
+                changed = self._pass_element_run(stream, left, target, fits)
             if not changed:
                 return stream
             # Create a new stream, because the header that was read can't be put back.
@@ -158,7 +158,7 @@ class ElementDecoder:
             emit(element)
         return stream
 
-    def _emit_run(
+    def _emit_element_run(
         self,
         stream: coder_impl.create_InputStream,
         left: Iterator[int],
@@ -175,7 +175,7 @@ class ElementDecoder:
             emit(decode(stream, True))
         return False
 
-    def _pass_run(
+    def _pass_element_run(
         self,
         stream: coder_impl.create_InputStream,
         left: Iterator[int],
@@ -187,23 +187,23 @@ class ElementDecoder:
         """
         header, decode, read = self._header, self._decode_value, stream.read
         length = len(header) if header is not None else 0
-        pace = RunLengthController()
+        pace = ElementRunLengthController()
         values: list[Any] = []
         begin, enough = time.perf_counter(), 1
         for _ in left:
             if read(length) != header:
                 if values:
-                    target.process_run(self._like, values)
+                    target.process_element_run(self._like, values)
                 return True
             values.append(decode(stream, True))
             if len(values) >= enough:
-                target.process_run(self._like, values)
+                target.process_element_run(self._like, values)
                 now = time.perf_counter()
                 pace.record_duration(now - begin, len(values))
                 begin, enough = now, min(pace.values, most)
                 values = []
         if values:
-            target.process_run(self._like, values)
+            target.process_element_run(self._like, values)
         return False
 
     def _cache_header(self, element: WindowedValue) -> None:

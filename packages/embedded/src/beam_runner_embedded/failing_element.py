@@ -16,7 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_embedded.failing_frames import (
     ENCODES,
     SHOWS,
-    InnerFrames,
+    CalledFrames,
     describe_key,
     describe_restriction,
     is_runner_frame,
@@ -63,7 +63,7 @@ def _collect_frames(error: BaseException, cause: BaseException) -> list[FrameTyp
 
 def _search_frames(frames: list[FrameType], reported: WindowedValue | None) -> str:
     """Returns the description of the failed element from the innermost frame that knows the element."""
-    inside = InnerFrames([])
+    inside = CalledFrames([])
     text = None
     for frame in reversed(frames):
         text = _describe_frame(frame, inside, reported)
@@ -80,7 +80,7 @@ def _search_frames(frames: list[FrameType], reported: WindowedValue | None) -> s
 
 
 def _describe_frame(
-    frame: FrameType, inside: InnerFrames, reported: WindowedValue | None
+    frame: FrameType, inside: CalledFrames, reported: WindowedValue | None
 ) -> str | None:
     """Returns the description of the element in a frame: empty if no element was being processed, None
     if the caller's frame must be searched. Updates ``inside``.
@@ -94,7 +94,7 @@ def _describe_frame(
         # Beam encodes some results of a DoFn to compute their size, so the exception can come from
         # a coder.
         inside.is_encoding = True
-    elif name == "ElementRunOutput.process_run" and inside.called_function_name.endswith(
+    elif name == "ElementRunOutput.process_element_run" and inside.called_function_name.endswith(
         "ConsumerSet.update_counters_start"
     ):
         inside.results = [frame.f_locals["values"][0]]

@@ -18,7 +18,7 @@ Locals = Mapping[str, Any]
 
 
 @attrs.define
-class InnerFrames:
+class CalledFrames:
     """Stack frames that a frame called, with the results of the search in these frames.
 
     Attributes:
@@ -63,26 +63,26 @@ def describe_restriction(sized: Any) -> str:
     return f"{format_element(element)} with the restriction {format_element(restriction)}"
 
 
-def _describe_run_value(at: Locals, inside: InnerFrames) -> str:
+def _describe_run_value(at: Locals, inside: CalledFrames) -> str:
     values = at["values"]
     if len(values) == 1 or "value" not in at:
         return inside.show(values[0])
-    if inside.called_function_name != "RunParDo._emit_results":
+    if inside.called_function_name != "ElementRunParDo._emit_results":
         return inside.show(at["value"])
     is_mapped = getattr(at["call"], "__qualname__", "") == _ONE_RESULT_EACH
     return _describe_result_input(at, inside) if is_mapped else ""
 
 
-def _describe_mapped_value(at: Locals, inside: InnerFrames) -> str:
+def _describe_mapped_value(at: Locals, inside: CalledFrames) -> str:
     values = at["values"]
     if len(values) == 1 or "left" not in at:
         return inside.show(values[0])
-    if inside.called_function_name != "RunParDo._emit_results":
+    if inside.called_function_name != "ElementRunParDo._emit_results":
         return inside.show(_get_current_item(at["left"]))
     return _describe_result_input(at, inside)
 
 
-def _describe_result_input(at: Locals, inside: InnerFrames) -> str:
+def _describe_result_input(at: Locals, inside: CalledFrames) -> str:
     """Returns a description of the input whose result failed in a consumer; empty if the input is
     unknown.
 
@@ -92,23 +92,23 @@ def _describe_result_input(at: Locals, inside: InnerFrames) -> str:
     return inside.show(at["values"][at["put_out"] + places[0]]) if len(places) == 1 else ""
 
 
-def _describe_value(at: Locals, inside: InnerFrames) -> str:
+def _describe_value(at: Locals, inside: CalledFrames) -> str:
     return inside.show(at["value"])
 
 
-def _describe_nothing(at: Locals, inside: InnerFrames) -> str:
+def _return_empty_description(at: Locals, inside: CalledFrames) -> str:
     return ""
 
 
-def _describe_pair(at: Locals, inside: InnerFrames) -> str:
+def _describe_pair(at: Locals, inside: CalledFrames) -> str:
     return inside.show(at["pair"]) if "pair" in at else ""
 
 
-def _describe_current_key(at: Locals, inside: InnerFrames) -> str:
+def _describe_current_key(at: Locals, inside: CalledFrames) -> str:
     return f"the key {format_element(at['key'])}"
 
 
-def _describe_state_key(at: Locals, inside: InnerFrames) -> str:
+def _describe_state_key(at: Locals, inside: CalledFrames) -> str:
     key = f"the key {format_element(at['self'].key)}"
     for frame in inside.frames:
         if frame.f_code.co_qualname == "StoredCell._encode_values":
@@ -117,7 +117,7 @@ def _describe_state_key(at: Locals, inside: InnerFrames) -> str:
     return key
 
 
-def _describe_timer(at: Locals, inside: InnerFrames) -> str:
+def _describe_timer(at: Locals, inside: CalledFrames) -> str:
     timer = at["timer"]
     name = format_timer(timer.family, timer.tag)
     if inside.called_function_name == "UserStateContext.convert_due_timer":
@@ -126,14 +126,14 @@ def _describe_timer(at: Locals, inside: InnerFrames) -> str:
     return f"{name} of the key {format_element(due.user_key)}, due at {due.fire_timestamp}"
 
 
-def _describe_group(at: Locals, inside: InnerFrames) -> str:
+def _describe_group(at: Locals, inside: CalledFrames) -> str:
     if not inside.is_decoding:
         return inside.show(at["element"])
     key, values = format_bytes(at["key"]), format_bytes(bytes(at["values"]))
     return f"the key {key} with the values {values} (encoded; can't be decoded)"
 
 
-def _describe_chunk_element(at: Locals, inside: InnerFrames) -> str:
+def _describe_chunk_element(at: Locals, inside: CalledFrames) -> str:
     if "left" not in at:
         return ""
     encoded = at["self"].read_last_claimed(at["chunk"])
@@ -145,17 +145,17 @@ def _describe_chunk_element(at: Locals, inside: InnerFrames) -> str:
     return inside.show(at["self"].decode_first(encoded).value)
 
 
-SHOWS: Mapping[str, Callable[[Locals, InnerFrames], str]] = {
-    "RunParDo._process_each_value": _describe_run_value,
-    "RunParDo._map_values": _describe_mapped_value,
-    "_ElementTarget.process_run": _describe_value,
+SHOWS: Mapping[str, Callable[[Locals, CalledFrames], str]] = {
+    "ElementRunParDo._process_each_value": _describe_run_value,
+    "ElementRunParDo._map_values": _describe_mapped_value,
+    "_ElementTarget.process_element_run": _describe_value,
     "AssignWindows._process_by_element": _describe_value,
     "MemoryBoundedCombine._add_pairs": _describe_pair,
     "add_tuples": _describe_pair,
     "MemoryBoundedCombine._add_pairs_in_bulk": _describe_pair,
     "MemoryBoundedCombine._combine_waiting_values": _describe_current_key,
     "MemoryBoundedCombine._compact_accumulator": _describe_current_key,
-    "MemoryBoundedCombine._emit_table": _describe_nothing,
+    "MemoryBoundedCombine._emit_table": _return_empty_description,
     "UserStateContext.flush": _describe_state_key,
     "StageProcessor.process_timers": _describe_timer,
     "GroupDecoder.decode_chunk": _describe_group,
@@ -181,10 +181,10 @@ def _get_sink_value(at: Locals) -> Any:
 
 
 ENCODES: Mapping[str, Callable[[Locals], Any]] = {
-    "_make_run_encoder.<locals>.encode": _get_current_run_value,
-    "_make_run_encoder.<locals>.encode_elements": _get_current_run_value,
-    "KeyedSink._encode_run": _get_current_run_value,
-    "KeyedSink._encode_whole_run": _get_current_run_value,
+    "_make_element_run_encoder.<locals>.encode": _get_current_run_value,
+    "_make_element_run_encoder.<locals>.encode_elements": _get_current_run_value,
+    "KeyedSink._encode_element_run": _get_current_run_value,
+    "KeyedSink._encode_pair_run": _get_current_run_value,
     "KeyedSink._encode_items": _get_sink_value,
     "ElementSink._encode_items": _get_sink_value,
     "WindowSink._encode_items": _get_sink_value,

@@ -87,7 +87,7 @@ class GroupDecoder:
         while left is not None:
             # Claim before reading a group, because an unclaimed group may belong to a residual.
             for _, (key, window, timestamp, values) in zip(left, groups, strict=False):
-                if _is_small(values):
+                if _is_small_group(values):
                     element = decode(stream, True)
                 else:
                     later = LazyValues(self._value_impl, self._retain_values(values))
@@ -122,10 +122,10 @@ def _join_small_groups(chunk: GroupChunk) -> bytes:
     """Returns the small groups of a chunk in Beam's encoding, so that Beam's compiled coder can decode them."""
     pieces: list[bytes | memoryview] = []
     for key, count, values in zip(chunk.keys, chunk.counts, chunk.values, strict=True):
-        if _is_small(values):
+        if _is_small_group(values):
             pieces += (key, count.to_bytes(_COUNT_BYTES), values)
     return b"".join(pieces)
 
 
-def _is_small(values: GroupValues) -> TypeGuard[bytes | memoryview]:
+def _is_small_group(values: GroupValues) -> TypeGuard[bytes | memoryview]:
     return len(values) <= _EAGER_BYTES and isinstance(values, (bytes, memoryview))

@@ -44,10 +44,9 @@ class KeyedSink(Sink):
 
     def _encode_items(self) -> Encoder:
         # Most elements share the windows tuple and the timestamp of the previous element, so both
-        # are
-        # converted only when they change.
+        # are converted only when they change.
         encode_key, encode_value, whole = self._encode_key, self._encode_value, self._whole
-        encode_run = self._encode_run if self._headers is None else self._encode_whole_run
+        encode_run = self._encode_element_run if self._headers is None else self._encode_pair_run
         windows, window, micros, millis = None, b"", None, 0
         pending: list[WindowedValue | Run] = []
         while True:
@@ -103,7 +102,7 @@ class KeyedSink(Sink):
                 self._write_chunk(chunk)
                 del chunk
 
-    def _encode_run(self, run: Run, rows: _KeyedRows) -> bool:
+    def _encode_element_run(self, run: Run, rows: _KeyedRows) -> bool:
         """Encodes the keys and values of consecutive elements; stops when the chunk is full. Returns
         True if the chunk is full.
         """
@@ -129,7 +128,7 @@ class KeyedSink(Sink):
                 return True
         return False
 
-    def _encode_whole_run(self, run: Run, rows: _KeyedRows) -> bool:
+    def _encode_pair_run(self, run: Run, rows: _KeyedRows) -> bool:
         """Encodes the keys and the complete pairs of consecutive elements. Each key is encoded once
         and copied to both columns.
         """

@@ -37,12 +37,12 @@ class LazyValues:
 
     def __iter__(self) -> Iterator[Any]:
         decode = self._impl.decode_from_stream
-        for piece in self._read_pieces():
+        for piece in self._read_value_pieces():
             stream = coder_impl.create_InputStream(piece)
             while stream.size() > 0:
                 yield decode(stream, True)
 
-    def _read_pieces(self) -> Iterator[bytes]:
+    def _read_value_pieces(self) -> Iterator[bytes]:
         data = self._data
         if isinstance(data, bytes):
             yield data

@@ -50,7 +50,7 @@ class MainModule(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         with self._lock:
-            found = _find_unpickled_class(name) or self._load_sent_class(name)
+            found = _find_unpickled_class(name) or self._load_class_of_main_session(name)
             while found is None:
                 pickled = next(self._left, None)
                 if pickled is None:
@@ -62,7 +62,7 @@ class MainModule(types.ModuleType):
             setattr(self, name, found)
             return found
 
-    def _load_sent_class(self, name: str) -> type | None:
+    def _load_class_of_main_session(self, name: str) -> type | None:
         pickled = self._sent.get(name)
         if pickled is None:
             return None

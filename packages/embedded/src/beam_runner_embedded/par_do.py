@@ -19,7 +19,7 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedBatch, WindowedValue
 
-from beam_runner_embedded.batch_runs import BatchUnpacker, RunBatcher
+from beam_runner_embedded.batch_runs import BatchUnpacker, ElementRunBatcher
 from beam_runner_embedded.dofn_runners import (
     DoFnRunnerArguments,
     Receivers,
@@ -35,10 +35,10 @@ from beam_runner_embedded.runs import (
     MOST_VALUES,
     ElementRunCollector,
     ElementRunConsumer,
+    ElementRunLengthController,
     ElementRunOutput,
-    RunLengthController,
     add_step_name,
-    create_run_output,
+    create_element_run_output,
 )
 
 _NOT_PLAIN = (pvalue.TaggedOutput, TimestampedValue, WindowedValue)
@@ -46,7 +46,7 @@ _NOT_PLAIN = (pvalue.TaggedOutput, TimestampedValue, WindowedValue)
 _WIDE = 4
 
 
-class RunParDo(operations.DoOperation):
+class ElementRunParDo(operations.DoOperation):
     """Beam's ParDo operation. If its DoFn is a plain function, the operation processes runs: lists of
     elements that differ only in their values.
 
@@ -62,13 +62,13 @@ class RunParDo(operations.DoOperation):
         self._plain: PlainDoFn | None = None
         self._given: ProcessMethod | None = None
         self._output: ElementRunConsumer | None = None
-        self._batcher: RunBatcher | None = None
-        self._output_pace = RunLengthController()
+        self._batcher: ElementRunBatcher | None = None
+        self._output_pace = ElementRunLengthController()
         self._since = 0.0
         self._is_checked = False
         self._is_wide = True
         self._process_element: Callable[[WindowedValue], None] = super().process
-        self._collector = ElementRunCollector(self, self._process_single)
+        self._collector = ElementRunCollector(self, self._process_element_alone)
 
     def add_receiver(self, operation: operations.Operation, output_index: int = 0) -> None:
         """Registers a consumer of an output. Beam calls this method while it builds the operations."""
@@ -83,9 +83,9 @@ class RunParDo(operations.DoOperation):
         with record_created_runners(self._unpack_batches) as made:
             super().setup()
         if self.get_batching_preference().requires_batches:
-            self._batcher = RunBatcher(self.get_input_batch_converter(), self.process_batch)
+            self._batcher = ElementRunBatcher(self.get_input_batch_converter(), self.process_batch)
             self.takes_runs = True
-            self.process = self._collect_single
+            self.process = self._collect_element
             return
         self._plain = self._convert_to_plain_do_fn(made[0])
         if self._plain is None:
@@ -95,7 +95,7 @@ class RunParDo(operations.DoOperation):
         main, readers = self._plain.receiver, []
         if main in self.receivers:  # otherwise the main output has no consumer
             readers = self._readers.get(self.receivers.index(main), [])
-        self._output = create_run_output(main, readers)
+        self._output = create_element_run_output(main, readers)
 
     def get_batching_preference(self) -> BatchingPreference:
         """Returns whether Beam may pass elements and batches to this operation.
@@ -124,10 +124,10 @@ class RunParDo(operations.DoOperation):
             self._collect_batches(self._batcher.flush_batches)
         super().finish()
 
-    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_element_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Processes a run: elements that differ only in their values."""
         if self._batcher is not None:
-            self._collect_batches(self._batcher.process_run, like, values)
+            self._collect_batches(self._batcher.process_element_run, like, values)
             return
         self._collector.flush_elements()
         self._process_values(like, values)
@@ -137,9 +137,9 @@ class RunParDo(operations.DoOperation):
         with self.scoped_process_state:
             super().process_batch(windowed_batch)
 
-    def _collect_single(self, element: WindowedValue) -> None:
+    def _collect_element(self, element: WindowedValue) -> None:
         assert self._batcher is not None
-        self._collect_batches(self._batcher.process_run, element, [element.value])
+        self._collect_batches(self._batcher.process_element_run, element, [element.value])
 
     def _collect_batches(self, collect: Callable[..., None], *args: Any) -> None:
         try:
@@ -158,7 +158,7 @@ class RunParDo(operations.DoOperation):
                 each.get_input_batch_converter() == converter for each in readers
             ):
                 continue
-            output = create_run_output(receiver, readers)
+            output = create_element_run_output(receiver, readers)
             if isinstance(output, ElementRunOutput):
                 receivers[tag] = BatchUnpacker(receiver, converter, output)
 
@@ -172,7 +172,7 @@ class RunParDo(operations.DoOperation):
             made, given.make_value_function, maps=given.maps, given=len(of_header)
         )
 
-    def _process_single(self, element: WindowedValue) -> None:
+    def _process_element_alone(self, element: WindowedValue) -> None:
         """Processes a single element with Beam's code, or as a run of one element if elements have many results."""
         if self._is_wide:
             self._process_values(element, [element.value])
@@ -251,10 +251,10 @@ class RunParDo(operations.DoOperation):
             else:
                 self._plain.handle(like, out)
         elif len(out) <= MOST_VALUES:
-            self._output.process_run(like, out)
+            self._output.process_element_run(like, out)
         else:
             for first in range(0, len(out), MOST_VALUES):
-                self._output.process_run(like, out[first : first + MOST_VALUES])
+                self._output.process_element_run(like, out[first : first + MOST_VALUES])
         now = time.perf_counter()
         self._output_pace.record_duration(now - self._since, len(out))
         self._since = now

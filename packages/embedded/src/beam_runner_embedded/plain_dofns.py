@@ -115,15 +115,17 @@ class ProcessMethod:
         if self._last is None or self._last[0] is not window:
             values = [side_input[window] for side_input in self._side_inputs]
             args, kwargs = util.insert_values_in_args(self._args, self._kwargs, values)
-            bound = None if self._of_header else self._bind(args, kwargs)
+            bound = None if self._of_header else self._bind_arguments(args, kwargs)
             self._last = (window, args, kwargs, bound)
         _, args, kwargs, bound = self._last
         if bound is None:
             found = {name: argument(like) for name, argument in self._of_header.items()}
-            bound = self._bind(args, {**kwargs, **found})
+            bound = self._bind_arguments(args, {**kwargs, **found})
         return bound
 
-    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[Any], Any]:
+    def _bind_arguments(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Callable[[Any], Any]:
         call = self._call
         if self._map_rows is not None and not args and not kwargs:
             return self._map_rows

@@ -21,7 +21,7 @@ from beam_runner_embedded.edges import StageEdges
 from beam_runner_embedded.finalizers import FinalizationCallback, take_finalization_callbacks
 from beam_runner_embedded.function_handover import hand_over_functions
 from beam_runner_embedded.replacing import replace_attribute
-from beam_runner_embedded.run_operations import use_run_operations
+from beam_runner_embedded.run_operations import use_element_run_operations
 from beam_runner_embedded.runs import is_user_code_error
 from beam_runner_embedded.side_inputs import SideInputMap
 from beam_runner_embedded.sinks import Sink
@@ -72,7 +72,7 @@ class StageProcessor(BundleProcessor):
             hand_over_functions(),
             replace_attribute(bundle_processor, "StateBackedSideInputMap", SideInputMap),
             replace_attribute(bundle_processor, "FnApiUserStateContext", UserStateContext),
-            use_run_operations(table_bytes),
+            use_element_run_operations(table_bytes),
         ):
             self.ops = self.create_execution_tree(descriptor)
         (self.source,) = (op for op in self.ops.values() if isinstance(op, ChunkSource))

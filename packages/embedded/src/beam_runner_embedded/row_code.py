@@ -50,20 +50,20 @@ def make_row_mapper(function: Callable[..., Any]) -> MapValues | None:
     known: dict[str, Any] = {"tuple_new": tuple.__new__, "Row": pvalue.Row}
     try:
         if code == _AGGREGATED:
-            result = _write_aggregated(variables["key_func"], variables["value_func"], known)
+            result = _write_aggregation_code(variables["key_func"], variables["value_func"], known)
         elif code == _GROUPED:
-            result = f"({_write_key(variables['self']._key_func(), known)}, x)"
+            result = f"({_write_key_code(variables['self']._key_func(), known)}, x)"
         elif code == _SELECTED:
-            result = _write_selected(variables["self"]._fields, known)
+            result = _write_selection_code(variables["self"]._fields, known)
         else:
             return None
-    except _Unknown:
+    except _UnknownExpression:
         return None
     lines = ("def map_rows(values):", f" return [{result} for x in values]")
     return compile_function("map_rows", lines, known)
 
 
-class _Unknown(Exception):
+class _UnknownExpression(Exception):
     """Raised if a part of a function isn't known, so that the function must run unchanged."""
 
 
@@ -85,7 +85,7 @@ def _find_field(expression: Any) -> str | None:
     return name if is_attribute_name(name) else None
 
 
-def _write_value(expression: Any, known: dict[str, Any]) -> str:
+def _write_value_code(expression: Any, known: dict[str, Any]) -> str:
     """Returns the source code of an expression's value for the element ``x``."""
     field = _find_field(expression)
     if field is not None:
@@ -95,30 +95,30 @@ def _write_value(expression: Any, known: dict[str, Any]) -> str:
     return f"{name}(x)"
 
 
-def _write_key(key_func: Any, known: dict[str, Any]) -> str:
+def _write_key_code(key_func: Any, known: dict[str, Any]) -> str:
     """Returns the source code of a key. A key of other expressions than fields is made by Beam."""
     if not _has_code(key_func, _KEY):
-        return _write_value(key_func, known)
+        return _write_value_code(key_func, known)
     variables = _read_variables(key_func)
     key_type, fields = variables["key_type"], list(map(_find_field, variables["key_exprs"]))
     names = _read_variables(key_type)["field_names"] if _has_code(key_type, _KEY_TYPE) else ()
     if not all(fields) or len(names) != len(fields):
-        return _write_value(key_func, known)
+        return _write_value_code(key_func, known)
     known["Key"] = core._dynamic_named_tuple("Key", names)
     return f"tuple_new(Key, ({''.join(f'x.{field}, ' for field in fields)}))"
 
 
-def _write_aggregated(key_func: Any, value_func: Any, known: dict[str, Any]) -> str:
+def _write_aggregation_code(key_func: Any, value_func: Any, known: dict[str, Any]) -> str:
     if not _has_code(value_func, _AGGREGATED_VALUES):
-        raise _Unknown
+        raise _UnknownExpression
     expressions = _read_variables(value_func)["value_exprs"]
-    values = ", ".join(_write_value(expression, known) for expression in expressions)
-    return f"({_write_key(key_func, known)}, [{values}])"
+    values = ", ".join(_write_value_code(expression, known) for expression in expressions)
+    return f"({_write_key_code(key_func, known)}, [{values}])"
 
 
-def _write_selected(fields: Any, known: dict[str, Any]) -> str:
+def _write_selection_code(fields: Any, known: dict[str, Any]) -> str:
     names = [name for name, _ in fields]
     if not all(map(is_attribute_name, names)) or len(set(names)) != len(names):
-        raise _Unknown
-    values = (f"{name}={_write_value(expression, known)}" for name, expression in fields)
+        raise _UnknownExpression
+    values = (f"{name}={_write_value_code(expression, known)}" for name, expression in fields)
     return f"Row({', '.join(values)})"

@@ -12,14 +12,14 @@ from beam_runner_urns import transforms as urns
 
 from beam_runner_embedded.assign_windows import AssignWindows
 from beam_runner_embedded.combine_tables import MemoryBoundedCombine
-from beam_runner_embedded.par_do import RunParDo
+from beam_runner_embedded.par_do import ElementRunParDo
 from beam_runner_embedded.replacing import replace_attribute
-from beam_runner_embedded.runs import RunFlatten
+from beam_runner_embedded.runs import ElementRunFlatten
 from beam_runner_embedded.stateful_par_do import StatefulParDo
 
 
 @contextlib.contextmanager
-def use_run_operations(table_bytes: int) -> Iterator[None]:
+def use_element_run_operations(table_bytes: int) -> Iterator[None]:
     """Makes Beam build operations of this package, which process runs (lists of elements that differ
     only in their values), while this context is active.
 
@@ -28,7 +28,7 @@ def use_run_operations(table_bytes: int) -> Iterator[None]:
     """
     create = bundle_processor._create_pardo_operation
 
-    def create_run_operation(
+    def create_element_run_operation(
         factory: Any,
         transform_id: str,
         transform: Any,
@@ -44,15 +44,17 @@ def use_run_operations(table_bytes: int) -> Iterator[None]:
         if transform.spec.urn == urns.ASSIGN_WINDOWS:
             operation_cls = AssignWindows
         elif operation_cls is operations.DoOperation and not needs_more:
-            operation_cls = StatefulParDo if stateful else RunParDo
+            operation_cls = StatefulParDo if stateful else ElementRunParDo
         return create(
             factory, transform_id, transform, consumers, serialized_fn, payload, operation_cls
         )
 
     combine = partial(MemoryBoundedCombine, most_bytes=table_bytes)
     with (
-        replace_attribute(bundle_processor, "_create_pardo_operation", create_run_operation),
-        replace_attribute(operations, "FlattenOperation", RunFlatten),
+        replace_attribute(
+            bundle_processor, "_create_pardo_operation", create_element_run_operation
+        ),
+        replace_attribute(operations, "FlattenOperation", ElementRunFlatten),
         replace_attribute(operations, "PGBKCVOperation", combine),
     ):
         yield

@@ -32,7 +32,7 @@ _UNCHANGEABLE = (str, bytes, int, float, complex, bool, type(None), frozenset, t
 class ElementRunConsumer(Protocol):
     """Consumer of runs, which are lists of elements that differ only in their values."""
 
-    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_element_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Processes a run of elements (elements that differ only in their values) in order.
 
         Args:
@@ -47,7 +47,7 @@ def copy_to_windows(element: WindowedValue, pane: PaneInfo) -> list[WindowedValu
     return [create(value, micros, (window,), pane) for window in element.windows]
 
 
-class RunLengthController:
+class ElementRunLengthController:
     """Controller of the number of elements that operations process together. The number starts at 1
     and grows while their processing takes less than 4 ms.
 
@@ -119,7 +119,7 @@ def is_mutable_value(value: Any) -> bool:
 
 class ElementRunCollector:
     """Collector of single elements into runs (lists of elements that differ only in their values),
-    whose length a :class:`RunLengthController` determines.
+    whose length a :class:`ElementRunLengthController` determines.
 
     If the elements of a PCollection have different timestamps, the collector passes them on
     immediately.
@@ -136,7 +136,7 @@ class ElementRunCollector:
 
     def reset(self) -> None:
         """Drops the collected elements, and starts with a run length of 1."""
-        self._pace = RunLengthController()
+        self._pace = ElementRunLengthController()
         self._like: WindowedValue | None = None
         self._values: list[Any] = []
         self._begin = 0.0
@@ -177,7 +177,7 @@ class ElementRunCollector:
             self._pace.check_returned_value(values[0])
             self._one(like)
         else:
-            self._target.process_run(like, values)
+            self._target.process_element_run(like, values)
         self._pace.record_duration(time.perf_counter() - self._begin, len(values))
 
 
@@ -234,14 +234,14 @@ class ElementRunOutput:
         self, receiver: operations.ConsumerSet, consumers: Sequence[operations.Operation]
     ) -> None:
         self._receiver = receiver
-        self._targets = [create_run_target(consumer) for consumer in consumers]
+        self._targets = [create_element_run_target(consumer) for consumer in consumers]
         self._count = receiver.opcounter.element_counter.update
 
-    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_element_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Passes a run (elements that differ only in their values) to all consumers."""
         self._receiver.update_counters_start(like.with_value(values[0]))
         for target in self._targets:
-            target.process_run(like, values)
+            target.process_element_run(like, values)
         self._receiver.update_counters_finish()
         if len(values) > 1:
             self._count(len(values) - 1)
@@ -253,13 +253,13 @@ class _ElementOutput:
     def __init__(self, receiver: operations.ConsumerSet) -> None:
         self._receiver = receiver
 
-    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_element_run(self, like: WindowedValue, values: list[Any]) -> None:
         receive, with_value = self._receiver.receive, like.with_value
         for value in values:
             receive(with_value(value))
 
 
-def create_run_output(
+def create_element_run_output(
     receiver: operations.ConsumerSet, consumers: Sequence[operations.Operation]
 ) -> ElementRunConsumer:
     """Returns the output through which an operation emits many elements in one call.
@@ -277,7 +277,7 @@ def create_run_output(
     return ElementRunOutput(receiver, consumers)
 
 
-def create_run_target(op: operations.Operation) -> ElementRunConsumer:
+def create_element_run_target(op: operations.Operation) -> ElementRunConsumer:
     """Returns an adapter of an operation that consumes runs of elements. The operation must be set up."""
     if getattr(op, "takes_runs", False):
         target: ElementRunConsumer = op
@@ -294,9 +294,9 @@ def create_input_target(
     A single operation gets the runs directly, without Beam's consumer set.
     """
     if isinstance(receiver, operations.SingletonElementConsumerSet):
-        target = create_run_target(consumers[0])
+        target = create_element_run_target(consumers[0])
         return None if isinstance(target, _ElementTarget) else target
-    output = create_run_output(receiver, consumers)
+    output = create_element_run_output(receiver, consumers)
     return None if isinstance(output, _ElementOutput) else output
 
 
@@ -306,7 +306,7 @@ class _ElementTarget:
     def __init__(self, op: operations.Operation) -> None:
         self._op = op
 
-    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_element_run(self, like: WindowedValue, values: list[Any]) -> None:
         # Look the method up for each run, because a sink gets another ``process`` for each bundle.
         process, with_value = self._op.process, like.with_value
         try:
@@ -336,14 +336,14 @@ class ElementRunOutputMixin(operations.Operation):
     def setup(self, data_sampler: Any = None) -> None:
         """Sets up the operation, and connects its output with the consumers."""
         super().setup(data_sampler)
-        self._output = create_run_output(self.receivers[0], self._readers)
+        self._output = create_element_run_output(self.receivers[0], self._readers)
 
 
-class RunFlatten(ElementRunOutputMixin, operations.FlattenOperation):
+class ElementRunFlatten(ElementRunOutputMixin, operations.FlattenOperation):
     """Beam's Flatten operation, which also accepts runs (lists of elements that differ only in their values)."""
 
-    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_element_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Passes a run (elements that differ only in their values) to the consumers."""
         assert self._output is not None
         with self.scoped_process_state:
-            self._output.process_run(like, values)
+            self._output.process_element_run(like, values)

@@ -72,7 +72,7 @@ class ProcessSetup:
             sys.stdout = self._prints
         try:
             self.options = self._apply_options(job.options_json)
-            self._stage_files(job, artifacts)
+            self._write_staged_files(job, artifacts)
             self._load_main_session(job, functions)
             plugins = self.options.view_as(SetupOptions).beam_plugins or []
             sdk_worker_main._import_beam_plugins(plugins)
@@ -115,7 +115,7 @@ class ProcessSetup:
         pickler.set_library(options.view_as(SetupOptions).pickle_library)
         return options
 
-    def _stage_files(self, job: JobContext, artifacts: ArtifactReader) -> None:
+    def _write_staged_files(self, job: JobContext, artifacts: ArtifactReader) -> None:
         wanted = {
             artifact.sha256 + artifact.staged_name: artifact
             for environment in job.environments.values()
@@ -136,7 +136,7 @@ class ProcessSetup:
         """Loads the main session into a new ``__main__`` module, because the process already has
         another ``__main__``.
         """
-        main = MainModule(functions, self._read_sent_classes(job))
+        main = MainModule(functions, self._read_classes_from_main_session(job))
         main.__dict__["__builtins__"] = __builtins__
         sys.modules["__main__"] = main
         _set_dill_main_module(main)
@@ -154,7 +154,7 @@ class ProcessSetup:
                 traceback.format_exc(),
             ) from error
 
-    def _read_sent_classes(self, job: JobContext) -> dict[str, bytes]:
+    def _read_classes_from_main_session(self, job: JobContext) -> dict[str, bytes]:
         file = Path(self._directory, STAGED_DIRECTORY, main_classes.FILE_NAME)
         if not self._directory or not file.is_file():
             return {}

@@ -68,7 +68,7 @@ class Sink(operations.Operation, metaclass=abc.ABCMeta):
         next(encoder)
         self.process = encoder.send
 
-    def process_run(self, like: WindowedValue, values: list[Any]) -> None:
+    def process_element_run(self, like: WindowedValue, values: list[Any]) -> None:
         """Encodes a run of elements (elements that differ only in their values)."""
         self.process((like, iter(values)))
 
@@ -104,7 +104,7 @@ class ElementSink(Sink):
     def __init__(self, *args: Any, min_timestamp: bool) -> None:
         super().__init__(*args)
         self._with_min_timestamp = min_timestamp
-        self._encode_run = _make_run_encoder(self._windowed_coder)
+        self._encode_element_run = _make_element_run_encoder(self._windowed_coder)
 
     def _encode_items(self) -> Encoder:
         encode = self._windowed_coder.get_impl().encode_to_stream
@@ -119,7 +119,7 @@ class ElementSink(Sink):
             while (item := unfinished.pop() if unfinished else (yield)) is not None:
                 element: Any = item
                 if type(item) is tuple:
-                    self._encode_run(item, stream, ends)
+                    self._encode_element_run(item, stream, ends)
                     if length_hint(item[1]):
                         unfinished.append(item)
                     element = item[0]
@@ -154,7 +154,7 @@ element to a list.
 """
 
 
-def _make_run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
+def _make_element_run_encoder(coder: coders.WindowedValueCoder) -> RunEncoder:
     """Returns a function that encodes many values as windowed values with the same timestamp, windows and pane."""
     if type(coder) is not coders.WindowedValueCoder:
         encode_element = coder.get_impl().encode_to_stream

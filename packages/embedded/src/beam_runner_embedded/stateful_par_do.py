@@ -17,9 +17,9 @@ from apache_beam.transforms import core, userstate
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_runner_embedded.dofn_runners import DoFnRunnerArguments
-from beam_runner_embedded.par_do import RunParDo
+from beam_runner_embedded.par_do import ElementRunParDo
 from beam_runner_embedded.plain_dofns import PlainDoFn, make_plain_do_fn
-from beam_runner_embedded.runs import RunLengthController, is_mutable_value
+from beam_runner_embedded.runs import ElementRunLengthController, is_mutable_value
 from beam_runner_embedded.user_state import EQUAL_IF_ENCODED_EQUAL
 
 Argument = Callable[[Any, WindowedValue], Any]
@@ -28,7 +28,7 @@ windowed value with the element's timestamp, windows and pane.
 """
 
 
-class StatefulParDo(RunParDo):
+class StatefulParDo(ElementRunParDo):
     """Beam's ParDo operation for a stateful DoFn. If the operation supports all parameters of the
     DoFn, it processes many elements in one call.
 
@@ -40,15 +40,15 @@ class StatefulParDo(RunParDo):
         super().__init__(*args, **kwargs)
         # Emit mutable objects one by one, because an emitted object is often part of the key's
         # state and changes later.
-        self._output_pace = RunLengthController(goes_alone=is_mutable_value)
+        self._output_pace = ElementRunLengthController(goes_alone=is_mutable_value)
 
     def setup(self, data_sampler: Any = None) -> None:
         """Sets up the DoFn, and decides whether the operation can process runs of elements."""
         super().setup(data_sampler)
         if self.takes_runs:
-            self.process = self._process_alone
+            self.process = self._process_single_element
 
-    def _process_alone(self, element: WindowedValue) -> None:
+    def _process_single_element(self, element: WindowedValue) -> None:
         self._process_values(element, [element.value])
 
     def _convert_to_plain_do_fn(self, made: DoFnRunnerArguments) -> PlainDoFn | None:
@@ -60,12 +60,12 @@ class StatefulParDo(RunParDo):
         process = made.process
 
         def make_value_function(like: WindowedValue) -> Callable[[Any], Any]:
-            return _make_keyed_function(process, known, like)
+            return _make_function_of_key_and_value(process, known, like)
 
         return make_plain_do_fn(attrs.evolve(made, defaults=[]), make_value_function)
 
 
-def _make_keyed_function(
+def _make_function_of_key_and_value(
     process: Callable[..., Any], arguments: Sequence[Argument], like: WindowedValue
 ) -> Callable[[Any], Any]:
     """Returns a function that calls ``process`` for an element with the timestamp, windows and pane of

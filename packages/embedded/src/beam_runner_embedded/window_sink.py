@@ -10,7 +10,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from beam_runner_model.chunks import ElementChunk
 from beam_runner_model.value_pieces import PIECE_BYTES
-from beam_runner_model.windowed_values import compute_hold_time, copy_to_each_window
+from beam_runner_model.windowed_values import compute_hold_time, copy_value_to_each_window
 
 from beam_runner_embedded.sinks import MAX_ROWS, Sink, round_down_to_millis
 
@@ -46,7 +46,7 @@ class WindowSink(Sink):
                     encode(element, mine.stream, True)
                     size += mine.record_element(element.timestamp_micros) - begin
                 else:
-                    each = copy_to_each_window(encode_whole(element), encoded)
+                    each = copy_value_to_each_window(encode_whole(element), encoded)
                     for window, one in zip(encoded, each, strict=True):
                         mine = windows.get(window) or windows.setdefault(window, _WindowBuffer())
                         mine.stream.write(one)

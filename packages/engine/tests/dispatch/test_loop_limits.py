@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ LIMITS = LoopLimits(
 
 
 def reading(*sizes: int) -> Bundle:
-    inputs = tuple(Input(Data(size, DataFacts(1, size, 0))) for size in sizes)
+    inputs = tuple(Input(Data(size, DataStatistics(1, size, 0))) for size in sizes)
     return attrs.evolve(bundle(1), inputs=inputs)
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 from typing import TypeVar
 
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_model.windows import GLOBAL_WINDOW
@@ -35,7 +35,7 @@ WINDOWS = frozenset({GLOBAL_WINDOW})
 
 
 def piece(time_ms: int, shard: int) -> Data:
-    return Data(None, DataFacts(1, 100, time_ms, shard, WINDOWS))
+    return Data(None, DataStatistics(1, 100, time_ms, shard, WINDOWS))
 
 
 class Stream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.windows import GLOBAL_WINDOW, Window
 
 from beam_runner_engine.scheduler.data import Data
@@ -22,7 +22,7 @@ def data(
 ) -> Data:
     """Returns data with one element."""
     known = None if windows is None else frozenset(windows)
-    return Data(ref, DataFacts(1, size, time, shard, known))
+    return Data(ref, DataStatistics(1, size, time, shard, known))
 
 
 def only(commands: Iterable[object], kind: type[Kind]) -> Kind:

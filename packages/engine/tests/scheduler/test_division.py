@@ -6,7 +6,7 @@ import random
 
 import attrs
 import pytest
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 
 from beam_runner_engine.scheduler.data import Data
@@ -31,7 +31,7 @@ def draw_kept_state(seed: int) -> SavedJobState:
     pieces = []
     for number in range(12):
         shard = draw.choice((None, *range(FEW)))
-        facts = DataFacts(draw.randrange(1, 50), draw.randrange(1, 500), number * 10, shard)
+        facts = DataStatistics(draw.randrange(1, 50), draw.randrange(1, 500), number * 10, shard)
         pieces.append(SavedDataPiece(Data(("rows", number, None), facts)))
     keyed = [n for n, piece in enumerate(pieces) if piece.data.facts.shard is not None]
     others = [n for n in range(len(pieces)) if n not in keyed]
@@ -94,7 +94,7 @@ def test_split_key_shards_have_the_work_and_summary_of_the_original_shard(
 
 
 def test_key_shard_split_divides_each_data_item_once() -> None:
-    piece = SavedDataPiece(Data("rows", DataFacts(4, 4, 0, 1)))
+    piece = SavedDataPiece(Data("rows", DataStatistics(4, 4, 0, 1)))
     stage = SavedStage("a", StageKind.GROUPING, False, 0, 0, 0, (), (SavedWork(0), SavedWork(0)))
     kept = SavedJobState(0, 0, (piece,), (stage,), ())
     divided = divide_shards(kept, 2, 4, lambda ref, shard: (ref, shard))

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow, Window
 
 from beam_runner_engine.scheduler.commands import CancelBundles, FailJob, OpenBundles
@@ -43,7 +43,9 @@ class Policy:
     counts: Any = (1,)
     fraction: Any = None
 
-    def plan_initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
+    def plan_initial_split(
+        self, work: Sequence[DataStatistics], most: int, load: Load
+    ) -> Sequence[int]:
         return (1,) if load.open == 0 else _answer(self.counts)
 
     def plan_dynamic_split(self, bundle: RunningBundle, load: Load) -> float | None:

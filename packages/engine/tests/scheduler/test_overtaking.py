@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.summary import EMPTY_SUMMARY
 
 from beam_runner_engine.scheduler.commands import Command, OpenBundles
@@ -22,7 +22,7 @@ GRAPH = GraphSpec(
 
 
 def data(name: str, time: int) -> Data:
-    return Data(name, DataFacts(1, 10, time, shard=0, windows=None))
+    return Data(name, DataStatistics(1, 10, time, shard=0, windows=None))
 
 
 def begun() -> tuple[Scheduler, WatermarkChecker, int]:

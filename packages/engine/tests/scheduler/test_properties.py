@@ -11,7 +11,7 @@ import os
 import pickle
 
 import pytest
-from beam_runner_model.failures import JobEndingKind
+from beam_runner_model.failures import JobFailureKind
 from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_model.times import MAX_TIMESTAMP
 from hypothesis import HealthCheck, settings
@@ -242,7 +242,7 @@ class JobRun(RuleBasedStateMachine):
             assert self.stopped or self.job.unbounded or end.outcome is Outcome.DONE
             return
         assert isinstance(end, FailJob)
-        if end.kind is JobEndingKind.STUCK:
+        if end.kind is JobFailureKind.STUCK:
             leaking = [name for (name, _), keep in self.host.keeps.items() if keep.leak is not None]
             assert any(
                 f"stage {name!r} holds its output watermark" in end.reason for name in leaking

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_model.failures import JobEndingKind
+from beam_runner_model.failures import JobFailureKind
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_model.waits import Wait, WaitKind
@@ -75,7 +75,7 @@ def test_watermark_hold_without_a_timer_fails_the_job_as_stuck() -> None:
     scheduler.handle_event(BundleDone(0, 1, (Output("read.out", data("d", 1, 0)),)))
     commands = scheduler.handle_event(BundleDone(1, 1, summary=ShardSummary({3: 1})))
     (end,) = (command for command in commands if isinstance(command, FailJob))
-    assert end.kind is JobEndingKind.STUCK
+    assert end.kind is JobFailureKind.STUCK
     assert Wait(WaitKind.HOLD, "count", shard=0, until=3) in scheduler.list_wait_reasons()
 
 

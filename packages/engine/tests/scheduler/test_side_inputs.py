@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_model.failures import JobEndingKind
+from beam_runner_model.failures import JobFailureKind
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_model.waits import Wait, WaitKind
@@ -241,7 +241,7 @@ def test_wait_for_a_missing_side_input_is_reported() -> None:
     )
     scheduler.handle_event(Start(roots=roots))
     commands = scheduler.handle_event(BundleDone(0, 1, summary=ShardSummary({4: 1})))
-    assert only(commands, FailJob).kind is JobEndingKind.STUCK
+    assert only(commands, FailJob).kind is JobFailureKind.STUCK
     missing = Wait(
         WaitKind.SIDE_INPUT, "main", count=1, side_input="names", collection="side", watermark=4
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.windows import IntervalWindow
 
 from beam_runner_engine.scheduler.commands import (
@@ -157,8 +157,8 @@ def test_residual_data_returned_twice_is_processed_twice() -> None:
     assert sum(len(bundle.inputs) for bundle in apart.bundles) == 2
 
 
-def facts(*sizes: int) -> list[DataFacts]:
-    return [DataFacts(1, size) for size in sizes]
+def facts(*sizes: int) -> list[DataStatistics]:
+    return [DataStatistics(1, size) for size in sizes]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from beam_runner_model.failures import JobEndingKind
+from beam_runner_model.failures import JobFailureKind
 from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 from beam_runner_model.times import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
 from beam_runner_model.waits import Wait, WaitKind
@@ -203,7 +203,7 @@ def test_watermark_hold_that_is_never_released_fails_the_job_as_stuck() -> None:
     scheduler.handle_event(BundleDone(reading(scheduler), 1))
     (count,) = scheduler.open_bundles
     commands = scheduler.handle_event(BundleDone(count.number, 1, summary=ShardSummary({4: 1})))
-    assert only(commands, FailJob).kind is JobEndingKind.STUCK
+    assert only(commands, FailJob).kind is JobFailureKind.STUCK
     assert list_wait_reasons(scheduler.state)[0].kind is WaitKind.HOLD
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import attrs
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 from beam_runner_model.times import MAX_TIMESTAMP
 from beam_runner_model.windows import IntervalWindow, Window
@@ -135,7 +135,7 @@ class UserCode:
 
     def data(self, elements: tuple[Element, ...], shard: int | None = None) -> Data:
         self.next_ref += 1
-        facts = DataFacts(
+        facts = DataStatistics(
             count=len(elements),
             size=10 * len(elements),
             min_timestamp=min(element.time for element in elements),

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, TypeAlias
 
 import attrs
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.panes import PaneTiming
 from beam_runner_model.times import MIN_TIMESTAMP, Timestamp
 from beam_runner_model.timestamp_combiners import combine_timestamps
@@ -326,7 +326,7 @@ class StreamHost:
 
     def _data(self, elements: Elements = (), shard: int | None = None, part: Part = ()) -> Data:
         self._refs += 1
-        facts = DataFacts(
+        facts = DataStatistics(
             count=max(1, len(elements)),
             size=10 * max(1, len(elements)),
             min_timestamp=min(map(hold_of, elements), default=MIN_TIMESTAMP),

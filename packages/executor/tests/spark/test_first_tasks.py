@@ -13,7 +13,7 @@ from beam_runner_runtime.channel.endpoints import KNOCK
 from beam_runner_runtime.channel.messages import Endpoint
 from beam_runner_runtime.channel.place import ChannelAddress
 from beam_runner_runtime.channel.server import ChannelServer
-from beam_runner_storage.stores.probe import create_mark
+from beam_runner_storage.stores.probe import create_marker_file
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 from plain_threads import start_plain_thread
 
@@ -111,7 +111,7 @@ def test_cluster_check_without_executors_fails_after_time_limit(
 
 def test_cluster_check_accepts_suitable_cluster(endpoint: Endpoint, tmp_path: Path) -> None:
     store = StoreSpec(f"file://{tmp_path}/store")
-    create_mark(store)
+    create_marker_file(store)
     hosts = check(FakeCluster(), BundleRequirements(endpoint, store))
     assert hosts == {socket.gethostname()}
 

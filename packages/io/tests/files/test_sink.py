@@ -16,7 +16,7 @@ from azurite_server import azurite_server
 from beam_runner_storage.stores.folder import FolderStore
 from beam_runner_storage.stores.ports import FileStore, StoreError
 from beam_runner_storage.stores.spec import parse_user_store
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 from moto_server import BUCKET, make_store, moto_server
 
 from beam_spark_io import WriteFilesExactlyOnce
@@ -216,7 +216,9 @@ def test_file_commit_waits_for_unavailable_store_and_full_disk(
 def test_window_completion_waits_for_unavailable_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FolderStore, "create_file", fail_with(NeighbourUnavailable("s", "gone")))
+    monkeypatch.setattr(
+        FolderStore, "create_file", fail_with(ExternalSystemUnavailable("s", "gone"))
+    )
     with pytest.raises(SinkUnavailable, match="gone"):
         FileSink(str(tmp_path), "jsonl", 4).complete_window("run", "hour")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 from beam_runner_model.jobs import Importance, JobMessage, JobMetrics, JobState, StateEvent
-from beam_runner_model.observation import StageSeries
+from beam_runner_model.observation import StageTimeSeries
 from beam_runner_model.successions import Succession
 
 from beam_runner_jobservices.error_log import JobErrors
@@ -41,7 +41,7 @@ class Archive:
     entries: tuple[Entry, ...] = attrs.field(repr=False)
     metrics: JobMetrics = attrs.field(repr=False)
     errors: JobErrors = attrs.field(factory=JobErrors, repr=False)
-    series: tuple[StageSeries, ...] = attrs.field(default=(), repr=False)
+    series: tuple[StageTimeSeries, ...] = attrs.field(default=(), repr=False)
     succession: Succession = attrs.field(factory=Succession)
 
 
@@ -75,7 +75,7 @@ def unpack_archive(data: bytes) -> Archive:
             tuple(_decode_entry(row) for row in content["entries"]),
             deserialize_metrics(base64.b64decode(content["metrics"])),
             make_record(JobErrors, content["errors"]),
-            tuple(make_record(StageSeries, one) for one in content["series"]),
+            tuple(make_record(StageTimeSeries, one) for one in content["series"]),
             make_record(Succession, content.get("succession", {})),
         )
     except (zlib.error, ValueError, TypeError, LookupError) as error:

@@ -17,7 +17,7 @@ from beam_runner_model.jobs import (
     StagedArtifact,
     StateEvent,
 )
-from beam_runner_model.observation import Execution, JobTimes, StageSeries, ThreadStack
+from beam_runner_model.observation import Execution, JobTimes, StageTimeSeries, ThreadStack
 from beam_runner_model.replays import ReplayReport
 from beam_runner_model.savepoints import Savepoint
 from beam_runner_model.stories import BundleHistory
@@ -184,13 +184,13 @@ class JobClient:
         """
         return self._get_record(Execution, "GetExecution", {"job_id": job_id})
 
-    def get_stage_series(self, job_id: str) -> tuple[StageSeries, ...]:
+    def get_stage_series(self, job_id: str) -> tuple[StageTimeSeries, ...]:
         """Returns the history of a job's stages over the last hour.
 
         Raises UNIMPLEMENTED and FAILED_PRECONDITION in the same cases as `execution`.
         """
         found = self._call_observation_service("GetSeries", {"job_id": job_id})
-        return tuple(make_record(StageSeries, one) for one in found["series"])
+        return tuple(make_record(StageTimeSeries, one) for one in found["series"])
 
     def get_errors(self, job_id: str) -> JobErrors:
         """Returns the errors of a job by type, step and line, including the errors in dropped

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 import attrs
-from beam_runner_model.failures import FailedBundle, JobEnding
+from beam_runner_model.failures import FailedBundle, JobFailure
 from beam_runner_model.jobs import MessageRecord
 
 from beam_runner_jobservices.step_names import StepNames
@@ -58,7 +58,7 @@ class ExceptionReport:
     Attributes:
         step: the id of a transform, or empty.
         element: the element that was processed, as the worker showed it.
-        cause: the value of a `FailureCause`, or of a `JobEndingKind` if no bundle caused the error.
+        cause: the value of a `FailureCause`, or of a `JobFailureKind` if no bundle caused the error.
             Empty for messages of other job servers.
         bundle: the number of the failed bundle; None if unknown.
     """
@@ -82,7 +82,7 @@ def parse_error_message(
     text: str, names: StepNames, record: MessageRecord = None
 ) -> ExceptionReport:
     """Parses an error message: its machine-readable record if there is one, otherwise its text."""
-    failed = record.failure if isinstance(record, JobEnding) else record
+    failed = record.failure if isinstance(record, JobFailure) else record
     step, body = names.split_step_name(text)
     if failed is not None:
         step = names.find_step(failed.step)

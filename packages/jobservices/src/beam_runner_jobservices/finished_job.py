@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from beam_runner_model.jobs import JobInfo, JobMetrics, JobSpec, JobState, StateEvent
-from beam_runner_model.observation import JobTimes, StageSeries
+from beam_runner_model.observation import JobTimes, StageTimeSeries
 from beam_runner_model.successions import Succession
 
 from beam_runner_jobservices.archive import Archive
@@ -60,7 +60,7 @@ class FinishedJob:
         """Raises `NotReady`, because a finished job can't be observed."""
         raise NotReady("the job isn't running")
 
-    def get_stage_series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageTimeSeries, ...]:
         """Returns the history of the job's stages in its last hour."""
         return self._read_archive().series
 

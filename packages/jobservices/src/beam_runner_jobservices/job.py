@@ -18,7 +18,7 @@ from beam_runner_model.jobs import (
     MessageRecord,
     StateEvent,
 )
-from beam_runner_model.observation import JobTimes, StageSeries
+from beam_runner_model.observation import JobTimes, StageTimeSeries
 from beam_runner_model.successions import Succession
 
 from beam_runner_jobservices.archive import Archive
@@ -52,7 +52,7 @@ class Job:
 
     spec: JobSpec
     history: JobHistory
-    _series: tuple[StageSeries, ...] = ()
+    _series: tuple[StageTimeSeries, ...] = ()
     succession: Succession = attrs.field(factory=Succession)
     _recorder: Recorder = attrs.field(kw_only=True)
     _clock: Callable[[], float] = attrs.field(kw_only=True)
@@ -234,7 +234,7 @@ class Job:
             artifacts=self.spec.artifacts if keeps_program else {},
         )
 
-    def get_stage_series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageTimeSeries, ...]:
         """Returns the history of the job's stages over the last hour, including the time under an
         earlier server.
 

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 from beam_runner_model.errors import Unavailable
 from beam_runner_model.jobs import JobMessage, JobMetrics, JobSpec, JobState, StateEvent
-from beam_runner_model.observation import JobTimes, StageSeries
+from beam_runner_model.observation import JobTimes, StageTimeSeries
 from beam_runner_model.successions import Succession
 from beam_runner_storage.durable.commits import GroupCommitter
 from beam_runner_storage.durable.databases import (
@@ -218,7 +218,7 @@ class JobFile:
         )
         errors = make_record(JobErrors, self._read_note(job_id, ERRORS) or {})
         told = (self._read_note(job_id, SERIES) or {}).get("series", ())
-        series = tuple(make_record(StageSeries, one) for one in told)
+        series = tuple(make_record(StageTimeSeries, one) for one in told)
         succession = make_record(Succession, self._read_note(job_id, SUCCESSION) or {})
         notes = (errors, series, succession)
         return UnfinishedJob(spec, preparation_id, owner, entries, bool(taken_on), *notes)
@@ -309,7 +309,7 @@ class JobFile:
             self._commits.commit_without_sync(write_rows)
         self._last_message_ids[job_id] = last
 
-    def put_series(self, job_id: str, series: Sequence[StageSeries]) -> None:
+    def put_series(self, job_id: str, series: Sequence[StageTimeSeries]) -> None:
         self._put_note(job_id, SERIES, {"series": series})
 
     def put_succession(self, job_id: str, succession: Succession) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import attrs
 from beam_runner_model.jobs import Importance, JobMessage
-from beam_runner_model.texts import is_within_step
+from beam_runner_model.texts import is_step_or_in_composite
 
 from beam_runner_jobservices.texts import parse_iso_time, truncate_middle
 
@@ -94,7 +94,7 @@ def select_logs(messages: Iterable[JobMessage], query: LogQuery, dropped: int = 
         if (
             (query.before and int(message.message_id) >= query.before)
             or (least is not None and message.importance < least)
-            or (query.step and not is_within_step(message.transform, query.step))
+            or (query.step and not is_step_or_in_composite(message.transform, query.step))
             or wanted not in message.line.lower()
         ):
             continue

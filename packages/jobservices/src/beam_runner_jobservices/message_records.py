@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from beam_runner_model.failures import FailedBundle, JobEnding
+from beam_runner_model.failures import FailedBundle, JobFailure
 from beam_runner_model.jobs import MessageRecord
 
 from beam_runner_jobservices.observation_json import make_record
 from beam_runner_jobservices.texts import truncate_middle
 
-_KINDS: Mapping[str, type[FailedBundle] | type[JobEnding]] = {
+_KINDS: Mapping[str, type[FailedBundle] | type[JobFailure]] = {
     "failed_bundle": FailedBundle,
-    "ending": JobEnding,
+    "ending": JobFailure,
 }
 _LONGEST = 4 << 10
 _MOST = 100

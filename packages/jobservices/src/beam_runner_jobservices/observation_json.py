@@ -8,7 +8,7 @@ fields, and use defaults for missing fields. A server without the service answer
 |---|---|---|
 | `ListJobs` | `{}` | `{"jobs": [JobTimes]}` |
 | `GetExecution` | `{"job_id": ...}` | `Execution` |
-| `GetSeries` | `{"job_id": ...}` | `{"series": [StageSeries]}` |
+| `GetSeries` | `{"job_id": ...}` | `{"series": [StageTimeSeries]}` |
 | `GetErrors` | `{"job_id": ...}` | `JobErrors` |
 | `GetLogs` | `{"job_id": ..., "query": LogQuery}` | `LogAnswer` |
 | `GetStacks` | `{"job_id": ...}` | `{"stacks": [ThreadStack]}` |

@@ -17,7 +17,7 @@ from beam_runner_model.jobs import (
     MessageLine,
     MessageRecord,
 )
-from beam_runner_model.observation import Execution, StageSeries, ThreadStack
+from beam_runner_model.observation import Execution, StageTimeSeries, ThreadStack
 from beam_runner_model.replays import ReplayReport
 from beam_runner_model.savepoints import Savepoint
 from beam_runner_model.stories import BundleHistory
@@ -59,7 +59,7 @@ class JobObserver(Protocol):
     def get_execution(self) -> Execution:
         """Returns the running bundles, failed bundles and waits of the job. Should take milliseconds."""
 
-    def get_stage_series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageTimeSeries, ...]:
         """Returns the history of the job's stages over the last hour. Should take milliseconds."""
 
     def get_stacks(self) -> tuple[ThreadStack, ...]:

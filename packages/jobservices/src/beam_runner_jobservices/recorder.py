@@ -15,7 +15,7 @@ from beam_runner_model.jobs import (
     StagedArtifact,
     StateEvent,
 )
-from beam_runner_model.observation import JobTimes, StageSeries
+from beam_runner_model.observation import JobTimes, StageTimeSeries
 from beam_runner_model.successions import Succession
 
 from beam_runner_jobservices.archive import Archive, pack_archive, unpack_archive
@@ -42,7 +42,7 @@ class UnfinishedJob:
     entries: tuple[Entry, ...]
     was_running: bool = False
     errors: JobErrors = attrs.field(factory=JobErrors)
-    series: tuple[StageSeries, ...] = ()
+    series: tuple[StageTimeSeries, ...] = ()
     succession: Succession = attrs.field(factory=Succession)
 
 
@@ -111,7 +111,7 @@ class Recorder(Protocol):
         crash of the machine.
         """
 
-    def put_series(self, job_id: str, series: Sequence[StageSeries]) -> None:
+    def put_series(self, job_id: str, series: Sequence[StageTimeSeries]) -> None:
         """Stores the history of the stages of an unfinished job."""
 
     def put_succession(self, job_id: str, succession: Succession) -> None:
@@ -160,7 +160,7 @@ class InMemoryRecorder:
         early_errors: JobErrors,
     ) -> None: ...
 
-    def put_series(self, job_id: str, series: Sequence[StageSeries]) -> None: ...
+    def put_series(self, job_id: str, series: Sequence[StageTimeSeries]) -> None: ...
 
     def put_succession(self, job_id: str, succession: Succession) -> None: ...
 

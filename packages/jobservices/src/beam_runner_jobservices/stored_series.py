@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import attrs
-from beam_runner_model.observation import SeriesPoint, StageSeries
+from beam_runner_model.observation import SeriesPoint, StageTimeSeries
 
 _SECONDS = 3_600.0
 _POINT_SECONDS = 60.0
 _MOST_STAGES = 200
 
 
-def downsample_series(series: Iterable[StageSeries]) -> tuple[StageSeries, ...]:
+def downsample_series(series: Iterable[StageTimeSeries]) -> tuple[StageTimeSeries, ...]:
     """Returns the series to store: at most 60 points for each of the 200 most recently active stages."""
     found = [one for one in series if one.points]
     found.sort(key=_find_last_activity, reverse=True)
@@ -24,8 +24,8 @@ def downsample_series(series: Iterable[StageSeries]) -> tuple[StageSeries, ...]:
 
 
 def join_series(
-    before: Iterable[StageSeries], since: Iterable[StageSeries]
-) -> tuple[StageSeries, ...]:
+    before: Iterable[StageTimeSeries], since: Iterable[StageTimeSeries]
+) -> tuple[StageTimeSeries, ...]:
     """Returns the combined series of an earlier server and of this one, the last hour of each stage."""
     found = {one.stage: one for one in before}
     for one in since:
@@ -41,7 +41,7 @@ def join_series(
     return tuple(found.values())
 
 
-def _find_last_activity(series: StageSeries) -> float:
+def _find_last_activity(series: StageTimeSeries) -> float:
     """Returns the time at which a stage last ran or committed a bundle."""
     last = 0.0
     for point, after in zip(series.points, series.points[1:] or series.points, strict=False):

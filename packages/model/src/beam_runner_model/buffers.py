@@ -80,7 +80,7 @@ class BufferPlan:
         merging: for GROUPED and KEYED: the plan for merging windows, if the engine can't merge the
             windows itself.
         windows: for STORED, DEALT and KEYED: whether all elements of one stored output have the
-            same window, which its statistics (`DataFacts`) name. Required if the reading stage
+            same window, which its statistics (`DataStatistics`) name. Required if the reading stage
             waits for side inputs by window.
         restrictions: for DEALT: whether the elements are sized restrictions, which can stand for
             much work even if they are small. Small other elements share a bundle.

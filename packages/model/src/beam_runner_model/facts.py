@@ -9,7 +9,7 @@ from beam_runner_model.windows import Window
 
 
 @attrs.frozen
-class DataFacts:
+class DataStatistics:
     """Statistics about encoded data, which are available without reading the data.
 
     Attributes:

@@ -67,7 +67,7 @@ class FailedBundle:
     end: ProcessExit | None = None
 
 
-class JobEndingKind(enum.StrEnum):
+class JobFailureKind(enum.StrEnum):
     """Kind of reason for which a job fails."""
 
     BUNDLE = "bundle"
@@ -85,12 +85,12 @@ class JobEndingKind(enum.StrEnum):
     OTHER = "other"
 
     @classmethod
-    def _missing_(cls, value: object) -> JobEndingKind:
+    def _missing_(cls, value: object) -> JobFailureKind:
         return cls.OTHER
 
 
 @attrs.frozen
-class JobEnding:
+class JobFailure:
     """Reason for which a job failed.
 
     Attributes:
@@ -100,7 +100,7 @@ class JobEnding:
         waits: the waits of the job, for the kind `STUCK`.
     """
 
-    kind: JobEndingKind = attrs.field(converter=JobEndingKind)
+    kind: JobFailureKind = attrs.field(converter=JobFailureKind)
     reason: str = ""
     failure: FailedBundle | None = None
     waits: tuple[Wait, ...] = ()

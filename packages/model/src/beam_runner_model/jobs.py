@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
-from beam_runner_model.failures import FailedBundle, JobEnding
+from beam_runner_model.failures import FailedBundle, JobFailure
 
 
 class JobState(enum.Enum):
@@ -61,7 +61,7 @@ class StateEvent:
     time: float
 
 
-MessageRecord: TypeAlias = FailedBundle | JobEnding | None
+MessageRecord: TypeAlias = FailedBundle | JobFailure | None
 """Structured content of a message: a failed attempt, the reason of a failed job, or None."""
 
 

@@ -84,7 +84,7 @@ class JobTimes:
         )
 
 
-class BundlePlace(enum.StrEnum):
+class BundleProcessKind(enum.StrEnum):
     """Kind of process that runs the user code of a bundle."""
 
     PROCESS = "process"
@@ -97,7 +97,7 @@ class BundlePlace(enum.StrEnum):
     """Tasks of the cluster."""
 
     @classmethod
-    def _missing_(cls, value: object) -> BundlePlace:
+    def _missing_(cls, value: object) -> BundleProcessKind:
         return cls.PROCESS
 
 
@@ -130,7 +130,9 @@ class ObservedBundle:
     seconds: float = 0.0
     still: float = 0.0
     fraction: float = 0.0
-    where: BundlePlace = attrs.field(default=BundlePlace.PROCESS, converter=BundlePlace)
+    where: BundleProcessKind = attrs.field(
+        default=BundleProcessKind.PROCESS, converter=BundleProcessKind
+    )
     silent: float = 0.0
     tasks: int = 0
     tasks_done: int = 0
@@ -167,7 +169,7 @@ SeriesPoint: TypeAlias = tuple[float, int, int, int, int]
 
 
 @attrs.frozen
-class StageSeries:
+class StageTimeSeries:
     """History of a stage, with a point every few seconds for about an hour, oldest first.
 
     A point is a tuple of time (seconds since the Unix epoch), output watermark (event time, ms),

@@ -45,9 +45,9 @@ class ProcessExit:
     def text(self) -> str:
         """The predicate of a sentence about the process, such as ``was killed by SIGKILL``."""
         if self.code < 0:
-            how = f"was killed by {_name_signal(-self.code)}"
+            how = f"was killed by {_get_signal_name(-self.code)}"
         elif self.code in _SHELL_SIGNALS:
-            how = f"exited with code {self.code}, which means {_name_signal(self.code - 128)}"
+            how = f"exited with code {self.code}, which means {_get_signal_name(self.code - 128)}"
         else:
             how = f"exited with code {self.code}"
         if not self.lacked_memory:
@@ -63,5 +63,5 @@ class ProcessExit:
         return self.code in (-_SIGKILL, 128 + _SIGKILL)
 
 
-def _name_signal(number: int) -> str:
+def _get_signal_name(number: int) -> str:
     return _SIGNALS.get(number, f"signal {number}")

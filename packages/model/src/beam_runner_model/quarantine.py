@@ -11,7 +11,7 @@ import attrs
 from beam_runner_model.times import Timestamp
 
 
-class UnitKind(enum.Enum):
+class QuarantinedUnitKind(enum.Enum):
     """Kind of a quarantined unit: an element, a key with its values, or a timer."""
 
     ELEMENT = "element"
@@ -40,7 +40,7 @@ class QuarantinedUnit:
         header: the encoded event time, windows and pane of an element or a group; empty for a timer.
     """
 
-    kind: UnitKind
+    kind: QuarantinedUnitKind
     step: str
     error: str
     trace: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam_runner_model.failures import FailedBundle, FailureCause, JobEnding
+from beam_runner_model.failures import FailedBundle, FailureCause, JobFailure
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from beam_runner_model.waits import Wait, WaitKind
 
@@ -14,7 +14,7 @@ _OUTSIDE = (FailureCause.LOST_PROCESS, FailureCause.OUTSIDE)
 
 
 def render_record(
-    record: Wait | FailedBundle | JobEnding, *, who: str = "", now: Timestamp | None = None
+    record: Wait | FailedBundle | JobFailure, *, who: str = "", now: Timestamp | None = None
 ) -> str:
     """Returns the text of a record: one sentence without the final period.
 
@@ -30,7 +30,7 @@ def render_record(
             return _render_stage_wait(record, who) or _render_wait_of_driver(record, who, now)
         case FailedBundle():
             return _render_failed_bundle(record, who or format_steps(record.steps, ""))
-        case JobEnding():
+        case JobFailure():
             return record.reason
 
 

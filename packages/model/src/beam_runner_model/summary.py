@@ -14,7 +14,7 @@ from beam_runner_model.times import Timestamp
 _Holds: TypeAlias = tuple[tuple[Timestamp, int], ...]
 
 
-def _sort_holds(holds: Mapping[Timestamp, int] | _Holds) -> _Holds:
+def _sort_watermark_holds(holds: Mapping[Timestamp, int] | _Holds) -> _Holds:
     return tuple(sorted(holds.items() if isinstance(holds, Mapping) else holds))
 
 
@@ -35,7 +35,7 @@ class ShardSummary:
             passes this time. None if no window is open.
     """
 
-    holds: _Holds = attrs.field(default=(), converter=_sort_holds)
+    holds: _Holds = attrs.field(default=(), converter=_sort_watermark_holds)
     next_event_timer: Timestamp | None = None
     next_processing_timer: Timestamp | None = None
     next_expiry: Timestamp | None = None

@@ -28,10 +28,10 @@ def format_bytes(encoded: bytes) -> str:
     return f"{encoded[:_SHOWN_BYTES].hex()}{more}"
 
 
-def is_within_step(step: str, name: str) -> bool:
+def is_step_or_in_composite(step: str, name: str) -> bool:
     """Returns whether a step has a full name, or is in the composite with this name.
 
-    >>> is_within_step("a/b", "a"), is_within_step("a", "a"), is_within_step("ab", "a")
+    >>> is_step_or_in_composite("a/b", "a"), is_step_or_in_composite("a", "a"), is_step_or_in_composite("ab", "a")
     (True, True, False)
     """
     return step == name or step.startswith(f"{name}/")

@@ -47,7 +47,7 @@ def clamp_timestamp(time: int) -> Timestamp:
     return time
 
 
-def add_clamped(time: Timestamp, duration: Duration) -> Timestamp:
+def add_clamped_duration(time: Timestamp, duration: Duration) -> Timestamp:
     """Returns `time + duration`, limited to the range from `MIN_TIMESTAMP` to `MAX_TIMESTAMP`."""
     return clamp_timestamp(time + duration)
 

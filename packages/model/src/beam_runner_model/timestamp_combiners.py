@@ -20,7 +20,7 @@ class TimestampCombiner(enum.Enum):
     END_OF_WINDOW = "end of window"
 
 
-def get_timestamp_reducer(combiner: TimestampCombiner) -> Callable[..., Any] | None:
+def get_timestamp_selector(combiner: TimestampCombiner) -> Callable[..., Any] | None:
     """Returns `min` or `max`, which selects a timestamp; None if the combiner ignores the
     timestamps.
     """
@@ -43,5 +43,5 @@ def combine_timestamps(
     results of this function.
     """
     end = window.max_timestamp()
-    choose = get_timestamp_reducer(combiner)
+    choose = get_timestamp_selector(combiner)
     return end if choose is None else choose(timestamps, default=end)

@@ -170,7 +170,7 @@ def may_fire_early(trigger: Trigger) -> bool:
             return True
 
 
-def fires_once(trigger: Trigger) -> bool:
+def fires_exactly_once(trigger: Trigger) -> bool:
     """Returns whether every window of bounded input without late data fires exactly once."""
     match trigger:
         case DefaultTrigger() | Never() | AfterEndOfWindow(early=None):

@@ -52,16 +52,16 @@ def render_finding(finding: Finding) -> str:
     """Returns the text of a finding: one or two sentences without the final period."""
     match finding.subject:
         case FindingSubject.JOB:
-            return _render_job(finding)
+            return _render_job_finding(finding)
         case FindingSubject.MAPPING:
-            return _render_mapping(finding)
+            return _render_mapping_finding(finding)
         case FindingSubject.CONSENT:
             return f"neither pipeline has a step or state with the name {finding.step!r}"
         case _:
-            return _render_part(finding)
+            return _render_part_finding(finding)
 
 
-def _render_job(finding: Finding) -> str:
+def _render_job_finding(finding: Finding) -> str:
     if finding.reason is FindingReason.KEY_SHARDS:
         if finding.verdict is FindingVerdict.KEPT:
             return f"the stream has {finding.after} key shards in place of {finding.before}"
@@ -81,7 +81,7 @@ def _render_key_shards(finding: Finding) -> str:
     return f"{text}: set {2 * few}, {3 * few} or {4 * few}, for example, or leave the option out"
 
 
-def _render_mapping(finding: Finding) -> str:
+def _render_mapping_finding(finding: Finding) -> str:
     entry = f"the entry {json.dumps({finding.step: finding.after})} of {_MAPPING}"
     match finding.reason:
         case FindingReason.UNKNOWN_OLD_NAME:
@@ -95,21 +95,21 @@ def _render_mapping(finding: Finding) -> str:
             )
 
 
-def _render_part(finding: Finding) -> str:
-    who = _describe_part(finding)
+def _render_part_finding(finding: Finding) -> str:
+    who = _describe_finding_part(finding)
     match finding.verdict:
         case FindingVerdict.KEPT:
-            return f"{who} {_render_kept_part(finding)}"
+            return f"{who} {_render_kept_part_finding(finding)}"
         case FindingVerdict.NEW:
-            return f"{who} {_render_new_part(finding)}"
+            return f"{who} {_render_new_part_finding(finding)}"
         case FindingVerdict.DROPPED:
-            return f"{who} {_render_dropped_part(finding)}"
+            return f"{who} {_render_dropped_part_finding(finding)}"
         case FindingVerdict.REFUSED:
             passes = "; the update can continue when no elements wait" if finding.passes else ""
-            return f"{who} {_render_refused_part(finding)}{passes}"
+            return f"{who} {_render_refused_part_finding(finding)}{passes}"
 
 
-def _describe_part(finding: Finding) -> str:
+def _describe_finding_part(finding: Finding) -> str:
     kinds = {
         FindingSubject.STATE: "state",
         FindingSubject.TIMER: "timer",
@@ -119,8 +119,8 @@ def _describe_part(finding: Finding) -> str:
     return f"{finding.step!r}" if kind is None else f"{kind} {finding.part!r} of {finding.step!r}"
 
 
-def _render_kept_part(finding: Finding) -> str:
-    change = _describe_change(finding)
+def _render_kept_part_finding(finding: Finding) -> str:
+    change = _describe_finding_change(finding)
     match finding.reason:
         case FindingReason.SAME:
             return "continues"
@@ -145,7 +145,7 @@ def _render_kept_part(finding: Finding) -> str:
             return f"continues, and has no data that the change concerns: {change}"
 
 
-def _render_new_part(finding: Finding) -> str:
+def _render_new_part_finding(finding: Finding) -> str:
     match finding.reason:
         case FindingReason.INPUT_ENDED:
             return "is new, and gets no elements: its input has ended"
@@ -159,17 +159,17 @@ def _render_new_part(finding: Finding) -> str:
             )
 
 
-def _render_dropped_part(finding: Finding) -> str:
+def _render_dropped_part_finding(finding: Finding) -> str:
     if finding.subject is FindingSubject.SIDE_INPUT:
         return f"isn't in the new pipeline; it reads {finding.before!r}"
     if not finding.agreed:
         return "has no data, and no part of the new pipeline continues it"
     if finding.reason is FindingReason.REMOVED:
         return f"loses its data, as the options permit ({_describe_data(finding)})"
-    return f"begins empty, as the options permit: {_describe_change(finding)}"
+    return f"begins empty, as the options permit: {_describe_finding_change(finding)}"
 
 
-def _render_refused_part(finding: Finding) -> str:
+def _render_refused_part_finding(finding: Finding) -> str:
     name = f"{finding.step}/{finding.part}" if finding.part else finding.step
     drop = f"{_DROP}={shlex.quote(name)}"
     data = _describe_data(finding)
@@ -184,7 +184,7 @@ def _render_refused_part(finding: Finding) -> str:
                 f" ({data}): {renamed}to drop the data, set {drop}"
             )
         case FindingReason.LIFTING:
-            return f"can't continue ({data}): {_describe_change(finding)}; to drop the data, set {drop}"
+            return f"can't continue ({data}): {_describe_finding_change(finding)}; to drop the data, set {drop}"
         case FindingReason.INPUT_ENDED:
             return (
                 f"is new, and would be empty: {finding.after!r} has ended; to read its elements,"
@@ -204,17 +204,17 @@ def _render_refused_part(finding: Finding) -> str:
             return "has ended, and the new pipeline gives it more input: give the step another name"
         case FindingReason.CODER | FindingReason.KEY_CODER:
             return (
-                f"can't continue ({data}): {_describe_change(finding)}; if both encodings are"
+                f"can't continue ({data}): {_describe_finding_change(finding)}; if both encodings are"
                 f" compatible, set {_TRUST}={shlex.quote(name)}"
             )
         case _:
             return (
-                f"can't continue ({data}): {_describe_change(finding)}; give the step another name,"
+                f"can't continue ({data}): {_describe_finding_change(finding)}; give the step another name,"
                 " or drain the job"
             )
 
 
-def _describe_change(finding: Finding) -> str:
+def _describe_finding_change(finding: Finding) -> str:
     match finding.reason:
         case FindingReason.LIFTING:
             return "one pipeline combines values before it groups them, and the other doesn't"

@@ -234,7 +234,7 @@ class UpdateInstructions:
 
 
 @attrs.frozen
-class StageContents:
+class StoredStageData:
     """Data that a stage of a running job has.
 
     Attributes:
@@ -261,7 +261,7 @@ class StageContents:
         return not (self.elements or self.has_state)
 
 
-JobContents: TypeAlias = Mapping[str, StageContents]
+JobContents: TypeAlias = Mapping[str, StoredStageData]
 """Data of a running job, by the stage ids of its plan. A stage that is not in the mapping has no data."""
 
 

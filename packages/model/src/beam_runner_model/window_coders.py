@@ -125,14 +125,14 @@ def decode_max_timestamp(coder: WindowCoder, data: bytes) -> Timestamp:
     return last - 1 if coder is WindowCoder.INTERVAL else last
 
 
-def create_skip_after_instant(rest: Skip) -> Skip:
+def create_skip_function(rest: Skip) -> Skip:
     """Returns a function that skips an instant and then applies `rest`."""
     return lambda data, position: rest(data, position + INSTANT_BYTES)
 
 
 SKIP_WINDOW: Mapping[WindowCoder, Skip] = {
     WindowCoder.GLOBAL: lambda data, position: position,
-    WindowCoder.INTERVAL: create_skip_after_instant(skip_varint),
-    WindowCoder.CUSTOM: create_skip_after_instant(skip_length_prefixed),
+    WindowCoder.INTERVAL: create_skip_function(skip_varint),
+    WindowCoder.CUSTOM: create_skip_function(skip_length_prefixed),
 }
 """Function that skips an encoded window, for each window coder."""

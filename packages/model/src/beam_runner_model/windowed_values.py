@@ -129,7 +129,7 @@ class HeaderReader:
         return self.known.setdefault(data[position:end], windows)
 
 
-def copy_to_each_window(element: bytes, windows: Sequence[bytes]) -> Sequence[bytes]:
+def copy_value_to_each_window(element: bytes, windows: Sequence[bytes]) -> Sequence[bytes]:
     """Returns one copy of a windowed value for each of its `windows`, in the same order."""
     if len(windows) == 1:
         return (element,)

@@ -60,7 +60,7 @@ class OpaqueWindow:
 Window: TypeAlias = GlobalWindow | IntervalWindow | OpaqueWindow
 
 
-def clip_to_time_bounds(window: Window) -> Window:
+def clip_window_to_time_bounds(window: Window) -> Window:
     """Returns the window without the part before `MIN_TIMESTAMP`, in which no element can be.
 
     For example, the window of 10 s that contains `MIN_TIMESTAMP` starts 5,225 ms earlier. Beam's

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from beam_runner_model.buffers import BufferKind, BufferPlan
 from beam_runner_model.strategy import WindowingStrategy
-from beam_runner_model.triggers import fires_once
+from beam_runner_model.triggers import fires_exactly_once
 from beam_runner_urns.transforms import PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS
 
 from beam_runner_planner import _protos
@@ -97,5 +97,5 @@ def _plan_buffer(
     if not kind.is_keyed or strategy is None:
         restrictions = kind is BufferKind.DEALT and of_restrictions
         return BufferPlan(buffer_id, kind, strategy, restrictions=restrictions)
-    once = kind is BufferKind.KEYED or fires_once(strategy.trigger)
+    once = kind is BufferKind.KEYED or fires_exactly_once(strategy.trigger)
     return BufferPlan(buffer_id, kind, strategy, bulk=bounded and once, whole=bounded)

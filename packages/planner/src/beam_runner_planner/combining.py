@@ -13,7 +13,7 @@ from beam_runner_planner.errors import UnsupportedPipeline
 from beam_runner_planner.leaf_transforms import list_leaf_transforms
 from beam_runner_planner.sdks import get_environment, is_python_sdk
 from beam_runner_planner.steps import Step
-from beam_runner_planner.unlifting import undo_lifting
+from beam_runner_planner.unlifting import undo_combine_lifting
 
 _LIFTABLE = frozenset(
     {"default", "always", "never", "after_processing_time", "after_synchronized_processing_time"}
@@ -29,7 +29,7 @@ def expand_combines(steps: Iterable[Step], context: FusionContext) -> Iterator[S
         UnsupportedPipeline: An SDK has lifted a combine that must not be lifted, and the following
             transforms differ from the transforms that SDKs produce.
     """
-    for step in undo_lifting(
+    for step in undo_combine_lifting(
         list(steps), lambda step: not _can_combine_before_grouping(step.transform, context)
     ):
         if step.urn == transform_urns.COMBINE_PER_KEY:

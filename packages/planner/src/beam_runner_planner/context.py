@@ -32,7 +32,7 @@ class FusionContext(translations.TransformContext):
         self._heeds_prefix = create_length_prefix_predicate(components)
         super().__init__(components, known_runner_urns)
 
-    def add_or_get_coder_id(self, coder_proto: _protos.Coder, coder_prefix: str = "coder") -> str:
+    def get_or_add_coder_id(self, coder_proto: _protos.Coder, coder_prefix: str = "coder") -> str:
         """Returns the id of an equal coder, and adds the coder if no equal coder exists."""
         content = coder_proto.SerializeToString(deterministic=True)
         coder_id = self._coder_ids.get(content)
@@ -45,7 +45,7 @@ class FusionContext(translations.TransformContext):
 
     def add_coder(self, urn: str, component_ids: list[str]) -> str:
         """Returns the id of the coder with this URN and these component coders."""
-        return self.add_or_get_coder_id(
+        return self.get_or_add_coder_id(
             _protos.Coder(spec=_protos.FunctionSpec(urn=urn), component_coder_ids=component_ids)
         )
 

@@ -49,7 +49,7 @@ class DescriptorBuilder:
         edges = []
         for index, sink in enumerate(node.sinks):
             sink_id = f"{stage_id}/write/{index}"
-            self._add_edge(
+            self._add_edge_transform(
                 descriptor,
                 sink_id,
                 transform_urns.DATA_SINK,
@@ -58,7 +58,7 @@ class DescriptorBuilder:
             )
             outputs[sink_id] = sink.buffer_id
             edges.append(self._build_output_edge(sink_id, self._buffers[sink.buffer_id]))
-        self._add_components(descriptor, environment_id)
+        self._add_referenced_components(descriptor, environment_id)
         grouped = self._reads_groups(node.source_buffer)
         spec = HarnessStage(
             stage_id=stage_id,
@@ -77,14 +77,14 @@ class DescriptorBuilder:
         source_id = f"{descriptor.id}/read"
         edge_coder = self._script_coders.get(node.source_buffer or "")
         if edge_coder is None:
-            edge_coder = self._read_coder(node)
+            edge_coder = self._get_input_coder(node)
             # The residuals of a splittable DoFn have the coder of its input PCollection, because
             # the stage reads
             # them again.
             pcollection = descriptor.pcollections[node.source_pcollection]
             pcollection.CopyFrom(self._components.pcollections[node.source_pcollection])
             pcollection.coder_id = self._components.coders[edge_coder].component_coder_ids[0]
-        self._add_edge(
+        self._add_edge_transform(
             descriptor,
             source_id,
             transform_urns.DATA_SOURCE,
@@ -93,7 +93,7 @@ class DescriptorBuilder:
         )
         return source_id
 
-    def _read_coder(self, node: StageNode) -> str:
+    def _get_input_coder(self, node: StageNode) -> str:
         """Returns the windowed coder of the data that a node reads, which is the coder that wrote the
         data.
 
@@ -124,7 +124,7 @@ class DescriptorBuilder:
         coder.component_coder_ids[:] = parts
         return coder_id
 
-    def _add_edge(
+    def _add_edge_transform(
         self,
         descriptor: _protos.ProcessBundleDescriptor,
         transform_id: str,
@@ -142,7 +142,7 @@ class DescriptorBuilder:
         else:
             edge.inputs["in"] = pcollection_id
 
-    def _add_components(
+    def _add_referenced_components(
         self, descriptor: _protos.ProcessBundleDescriptor, environment_id: str
     ) -> None:
         """Copies the PCollections, windowing strategies and coders that the transforms refer to."""

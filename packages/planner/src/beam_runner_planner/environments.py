@@ -108,7 +108,7 @@ def _is_docker_requested(options: Mapping[str, Any]) -> bool:
     return get_option_value(options, "environment_type") in ("DOCKER", environment_urns.DOCKER)
 
 
-def _runs_in_client_threads(proto: _protos.Environment, options: Mapping[str, Any]) -> bool:
+def _is_client_thread_pool(proto: _protos.Environment, options: Mapping[str, Any]) -> bool:
     """Returns whether the workers of an external pool are threads of the Python program that submits the job."""
     return (
         get_option_value(options, "environment_type") == "LOOPBACK"
@@ -129,7 +129,7 @@ def _resolve_environment(
     )
     match chosen.urn:
         case environment_urns.EXTERNAL:
-            in_client = _runs_in_client_threads(proto, options)
+            in_client = _is_client_thread_pool(proto, options)
             return ResolvedEnvironment(environment, embedded=False, in_client=in_client)
         case environment_urns.PROCESS:
             return ResolvedEnvironment(environment, embedded=False)

@@ -95,7 +95,7 @@ def _add_transcoding_step(
     )
 
 
-def expand_scripts(
+def expand_test_streams(
     steps: Iterable[Step], context: FusionContext, coders: dict[str, str]
 ) -> Iterator[Step]:
     """Replaces each TestStream by reads from buffers, one for each output. The events of the
@@ -110,14 +110,14 @@ def expand_scripts(
             yield step
             continue
         for pcollection_id in sorted(set(step.outputs)):
-            buffer = scripts.get_script_buffer_id(pcollection_id)
-            coders[buffer] = _get_script_coder_id(context, step.transform, pcollection_id)
+            buffer = scripts.get_test_stream_buffer_id(pcollection_id)
+            coders[buffer] = _get_test_stream_coder_id(context, step.transform, pcollection_id)
             yield create_buffer_source(
                 f"{step.name}/Read/{pcollection_id}", buffer.encode(), pcollection_id
             )
 
 
-def _get_script_coder_id(
+def _get_test_stream_coder_id(
     context: FusionContext, transform: _protos.PTransform, pcollection_id: str
 ) -> str:
     payload = _protos.TestStreamPayload.FromString(transform.spec.payload)

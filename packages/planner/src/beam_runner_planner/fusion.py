@@ -19,8 +19,8 @@ from beam_runner_planner.context import FusionContext
 from beam_runner_planner.expansions import (
     expand_flattens,
     expand_impulses,
-    expand_scripts,
     expand_shuffles,
+    expand_test_streams,
 )
 from beam_runner_planner.fusing import StageSteps, fuse_steps
 from beam_runner_planner.isolation import ElementIsolation
@@ -109,7 +109,7 @@ def fuse_pipeline(
         steps = list(prefix_keys_and_values(steps, context))
     steps = list(expand_shuffles(steps, context))
     steps = list(expand_flattens(steps, context))
-    steps = list(expand_scripts(steps, context, script_coders))
+    steps = list(expand_test_streams(steps, context, script_coders))
     steps = list(expand_impulses(steps, context))
     stages = fuse_steps(mark_stage_starts(steps, context, isolation), context)
     for stage in stages:

@@ -131,7 +131,7 @@ def _add_transforms(
             coder_id=_get_edge_coder_id(pcollection_id)
         ).SerializeToString()
 
-    merge = _pad_for_python_sdk(spec).SerializeToString(deterministic=True)
+    merge = _wrap_for_python_sdk(spec).SerializeToString(deterministic=True)
     for transform_id, name, urn, payload, reads, writes in (
         (_READ, _READ, transform_urns.DATA_SOURCE, create_grpc_port(_ASKED), None, _ASKED),
         (_MERGE, full_name, transform_urns.MERGE_WINDOWS, merge, _ASKED, _ANSWERED),
@@ -147,7 +147,7 @@ def _add_transforms(
             transform.outputs["out"] = writes
 
 
-def _pad_for_python_sdk(spec: _protos.FunctionSpec) -> _protos.FunctionSpec:
+def _wrap_for_python_sdk(spec: _protos.FunctionSpec) -> _protos.FunctionSpec:
     """Returns a window function that Python's SDK can load when it merges windows.
 
     As of Beam 2.77, Python's SDK unpickles the whole message around the pickled function, although

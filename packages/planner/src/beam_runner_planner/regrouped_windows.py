@@ -22,7 +22,7 @@ _MOST = 5
 
 def describe_regrouped_windows(pipeline: bytes) -> str:
     """Returns a warning that names the groupings; empty if no windows of a stream merge twice."""
-    found = _find_pairs(_protos.Pipeline.FromString(pipeline))
+    found = _find_grouping_pairs(_protos.Pipeline.FromString(pipeline))
     if not found:
         return ""
     pairs = [
@@ -36,7 +36,7 @@ def describe_regrouped_windows(pipeline: bytes) -> str:
     )
 
 
-def _find_pairs(pipeline: _protos.Pipeline) -> list[tuple[str, str]]:
+def _find_grouping_pairs(pipeline: _protos.Pipeline) -> list[tuple[str, str]]:
     """Returns the names of the first and the second grouping of each pair."""
     components = pipeline.components
     strategies = components.windowing_strategies.values()

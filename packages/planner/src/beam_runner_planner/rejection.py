@@ -76,7 +76,7 @@ def _find_unsupported_in_transform(
 ) -> Iterator[str]:
     urn = transform.spec.urn
     if urn == transform_urns.TEST_STREAM:
-        yield from scripts.find_unsupported_script_features(transform, components)
+        yield from scripts.find_unsupported_test_stream_features(transform, components)
     elif urn == transform_urns.READ and _reads_unbounded_source(transform):
         yield f"an unbounded source read by {urn!r} instead of a splittable DoFn"
     elif urn == transform_urns.FLATTEN:

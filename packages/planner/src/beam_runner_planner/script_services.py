@@ -18,7 +18,7 @@ _SECONDS = 30.0
 _MOST_BYTES = 64 << 20
 
 
-def fetch_events_of_services(pipeline: _protos.Pipeline) -> None:
+def fetch_test_stream_events(pipeline: _protos.Pipeline) -> None:
     """Replaces the event service of each TestStream by all events that the service sends.
 
     Raises:
@@ -29,12 +29,14 @@ def fetch_events_of_services(pipeline: _protos.Pipeline) -> None:
             continue
         payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
         if payload.endpoint.url:
-            payload.events.extend(_fetch_events(transform, payload.endpoint.url))
+            payload.events.extend(_fetch_events_of_test_stream(transform, payload.endpoint.url))
             payload.ClearField("endpoint")
             transform.spec.payload = payload.SerializeToString(deterministic=True)
 
 
-def _fetch_events(transform: _protos.PTransform, url: str) -> list[_protos.TestStreamPayload.Event]:
+def _fetch_events_of_test_stream(
+    transform: _protos.PTransform, url: str
+) -> list[_protos.TestStreamPayload.Event]:
     request = _protos.EventsRequest(output_ids=sorted(transform.outputs))
     options = [("grpc.max_receive_message_length", _MOST_BYTES)]
     with grpc.insecure_channel(url, options=options) as channel:

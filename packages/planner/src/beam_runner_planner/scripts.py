@@ -36,12 +36,12 @@ _GLOBAL_WINDOW_AND_PANE = encode_windows_and_pane(
 )
 
 
-def get_script_buffer_id(pcollection_id: str) -> str:
+def get_test_stream_buffer_id(pcollection_id: str) -> str:
     """Returns the id of the buffer that holds an output of a TestStream."""
     return f"{KIND}:{pcollection_id}"
 
 
-def find_unsupported_script_features(
+def find_unsupported_test_stream_features(
     transform: _protos.PTransform, components: _protos.Components
 ) -> Iterator[str]:
     """Yields the features of a TestStream that the runner can't run."""
@@ -62,7 +62,7 @@ def find_unsupported_script_features(
         yield "a TestStream that moves its watermark back"
 
 
-def plan_script(
+def plan_test_stream(
     transform: _protos.PTransform, components: _protos.Components, read: Container[str]
 ) -> TestStreamPlan:
     """Returns the events of a TestStream as steps, for the outputs that some stage reads.
@@ -78,14 +78,14 @@ def plan_script(
     payload = _protos.TestStreamPayload.FromString(transform.spec.payload)
     has_length = has_required_length_prefixes(payload, components)
     is_go = any(map(is_go_sdk, components.environments.values()))
-    buffers = sorted(get_script_buffer_id(p) for p in set(transform.outputs.values()))
+    buffers = sorted(get_test_stream_buffer_id(p) for p in set(transform.outputs.values()))
     return TestStreamPlan(
         name=transform.unique_name,
         buffers=tuple(b for b in buffers if b in read),
         steps=tuple(
             step
             for event in (_split_events_for_go(payload.events) if is_go else payload.events)
-            if (step := _convert_script_event(transform, event, has_length)) is not None
+            if (step := _convert_test_stream_event(transform, event, has_length)) is not None
             and (isinstance(step, ScriptedClock) or step.buffer_id in read)
         ),
     )
@@ -123,7 +123,7 @@ def _split_events_for_go(
             yield one
 
 
-def _convert_script_event(
+def _convert_test_stream_event(
     transform: _protos.PTransform, event: _protos.TestStreamPayload.Event, has_length: bool
 ) -> ScriptedElements | ScriptedWatermark | ScriptedClock | None:
     match event.WhichOneof("event"):
@@ -161,7 +161,7 @@ def _get_buffer_id_of_tag(transform: _protos.PTransform, tag: str) -> str:
     pcollection_id = _get_output_of_tag(transform, tag)
     if pcollection_id is None:
         raise ValueError(f"{transform.unique_name!r} has no output {tag!r}")
-    return get_script_buffer_id(pcollection_id)
+    return get_test_stream_buffer_id(pcollection_id)
 
 
 def _get_output_of_tag(transform: _protos.PTransform, tag: str) -> str | None:

@@ -18,7 +18,7 @@ from beam_runner_planner import _protos
 from beam_runner_planner.digest_environment import DIGEST_ENVIRONMENT, add_digest_environment
 from beam_runner_planner.errors import InvalidPipeline
 from beam_runner_planner.leaf_transforms import list_leaf_transforms
-from beam_runner_planner.side_inputs import find_main_tag
+from beam_runner_planner.side_inputs import find_main_input_tag
 from beam_runner_planner.step_names import is_step_named
 from beam_runner_planner.window_coders import has_sdk_window_coder
 
@@ -112,7 +112,7 @@ def _check_source(transform: _protos.PTransform) -> None:
 
 
 def _replace_step(transform: _protos.PTransform, digest: bytes) -> None:
-    tag = find_main_tag(transform)
+    tag = find_main_input_tag(transform)
     assert tag is not None
     main = transform.inputs[tag]
     transform.inputs.clear()

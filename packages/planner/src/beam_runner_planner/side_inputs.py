@@ -104,7 +104,7 @@ def _is_global_mapping(mapping_fn: _protos.FunctionSpec) -> bool:
     return pickled and contains_pickled_name(mapping_fn.payload, name)
 
 
-def record_buffer_windows(
+def add_windows_to_buffers(
     buffers: Mapping[str, BufferPlan],
     readers: Iterable[tuple[str | None, Iterable[SideInputUse]]],
 ) -> dict[str, BufferPlan]:
@@ -156,7 +156,7 @@ def contains_pickled_name(payload: bytes, name: bytes) -> bool:
         return False
 
 
-def find_main_tag(transform: _protos.PTransform) -> str | None:
+def find_main_input_tag(transform: _protos.PTransform) -> str | None:
     """Returns the tag of a transform's main input; None if the transform has no input."""
     sides = get_side_inputs(transform)
     return min((tag for tag in transform.inputs if tag not in sides), default=None)
@@ -164,7 +164,7 @@ def find_main_tag(transform: _protos.PTransform) -> str | None:
 
 def find_main_input(transform: _protos.PTransform) -> str | None:
     """Returns the PCollection that a transform processes; None if the transform has no input."""
-    tag = find_main_tag(transform)
+    tag = find_main_input_tag(transform)
     return None if tag is None else transform.inputs[tag]
 
 

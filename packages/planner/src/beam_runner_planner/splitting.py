@@ -9,7 +9,7 @@ from beam_runner_urns import transforms as transform_urns
 
 from beam_runner_planner import _protos
 from beam_runner_planner.context import FusionContext
-from beam_runner_planner.side_inputs import find_main_tag
+from beam_runner_planner.side_inputs import find_main_input_tag
 from beam_runner_planner.steps import Step
 
 
@@ -30,7 +30,7 @@ def _expand_splittable_dofn(
     step: Step, restriction_id: str, context: FusionContext
 ) -> Iterator[Step]:
     transform = step.transform
-    tag = find_main_tag(transform)
+    tag = find_main_input_tag(transform)
     assert tag is not None
     main = transform.inputs[tag]
     elements = context.components.pcollections[main]

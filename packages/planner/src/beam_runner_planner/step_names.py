@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable
 
-from beam_runner_model.texts import is_within_step
+from beam_runner_model.texts import is_step_or_in_composite
 
 from beam_runner_planner import _protos
 from beam_runner_planner.errors import InvalidPipeline
@@ -35,4 +35,4 @@ def check_step_names(pipelines: Iterable[bytes], names: Collection[str], option:
 
 def is_step_named(step: str, names: Iterable[str]) -> bool:
     """Returns whether one of the names is that of a step or of a composite around the step."""
-    return any(is_within_step(step, name) for name in names)
+    return any(is_step_or_in_composite(step, name) for name in names)

@@ -51,7 +51,7 @@ def _format_options(options: Mapping[str, Any] | None) -> dict[str, str]:
     }
 
 
-def find_option(options: Mapping[str, str], name: str) -> str:
+def find_table_option(options: Mapping[str, str], name: str) -> str:
     """Returns the value of an option, whose name is case-insensitive; empty if the option is not set."""
     return next((value for key, value in options.items() if key.lower() == name.lower()), "")
 
@@ -324,8 +324,8 @@ class TableTarget(_TablePayload):
         return attrs.evolve(self, options={**others, "dbtable": table})
 
     def option(self, name: str) -> str:
-        """Returns the value of an option, see `find_option`."""
-        return find_option(self.options, name)
+        """Returns the value of an option, see `find_table_option`."""
+        return find_table_option(self.options, name)
 
     @property
     def name(self) -> str:

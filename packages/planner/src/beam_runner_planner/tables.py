@@ -43,7 +43,7 @@ def plan_table_stage(
     if found.spec.urn == spark_urns.READ_STREAM:
         _check_stream_read(found, components)
     elif found.spec.urn == spark_urns.PUBLISH:
-        _check_publish(found, components)
+        _check_pubsub_write(found, components)
     for pcollection_id in (*found.inputs.values(), output):
         _check_bytes_in_global_window(
             found.unique_name, components.pcollections[pcollection_id], components
@@ -97,7 +97,7 @@ def _check_stream_read(read: _protos.PTransform, components: _protos.Components)
         )
 
 
-def _check_publish(publish: _protos.PTransform, components: _protos.Components) -> None:
+def _check_pubsub_write(publish: _protos.PTransform, components: _protos.Components) -> None:
     (given,) = publish.inputs.values()
     # Accept only the output of STAGE as input, because the server interprets any other element as
     # file names, and would move these files.

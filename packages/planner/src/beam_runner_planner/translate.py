@@ -28,12 +28,12 @@ from beam_runner_planner.isolation import ElementIsolation
 from beam_runner_planner.leaf_transforms import list_leaf_transforms
 from beam_runner_planner.plan import JobPlan, StagePlan, TestStreamPlan
 from beam_runner_planner.rejection import find_unsupported_features
-from beam_runner_planner.script_services import fetch_events_of_services
+from beam_runner_planner.script_services import fetch_test_stream_events
 from beam_runner_planner.scripted_windows import unwrap_windowed_value_holders
-from beam_runner_planner.scripts import plan_script
+from beam_runner_planner.scripts import plan_test_stream
 from beam_runner_planner.side_inputs import (
+    add_windows_to_buffers,
     describe_side_inputs,
-    record_buffer_windows,
     reread_updated_side_inputs,
 )
 from beam_runner_planner.stateful import (
@@ -45,7 +45,7 @@ from beam_runner_planner.stateful import (
 from beam_runner_planner.step_names import check_step_names
 from beam_runner_planner.tables import check_table_buffers, plan_table_drain, plan_table_stage
 from beam_runner_planner.truncation import plan_truncation
-from beam_runner_planner.validation import parse_valid_pipeline
+from beam_runner_planner.validation import parse_and_check_pipeline
 
 _IMPULSE: bytes = (
     WindowedValueCoder(BytesCoder(), GlobalWindowCoder())
@@ -69,8 +69,8 @@ def plan_job(job: JobSpec, isolation: ElementIsolation | None = None) -> JobPlan
         UnsupportedPipeline: the pipeline uses an unsupported feature; the error names the feature
             and the transform.
     """
-    pipeline = parse_valid_pipeline(job.pipeline)
-    fetch_events_of_services(pipeline)
+    pipeline = parse_and_check_pipeline(job.pipeline)
+    fetch_test_stream_events(pipeline)
     unwrap_windowed_value_holders(pipeline)
     environments = resolve_environments(pipeline, job.artifacts, job.options_json)
     reasons = find_unsupported_features(pipeline, environments)
@@ -92,7 +92,7 @@ def plan_job(job: JobSpec, isolation: ElementIsolation | None = None) -> JobPlan
     for node, of_node in zip(graph.nodes, uses, strict=True):
         reread_updated_side_inputs(of_node, node.transforms)
     buffers = plan_buffers(graph, fused, environments)
-    buffers = record_buffer_windows(
+    buffers = add_windows_to_buffers(
         buffers, zip([node.source_buffer for node in graph.nodes], uses, strict=True)
     )
     test_streams = _plan_test_streams(pipeline, buffers)
@@ -127,7 +127,7 @@ def _plan_test_streams(
     pipeline: _protos.Pipeline, buffers: dict[str, BufferPlan]
 ) -> tuple[TestStreamPlan, ...]:
     return tuple(
-        plan_script(transform, pipeline.components, buffers)
+        plan_test_stream(transform, pipeline.components, buffers)
         for _, transform in list_leaf_transforms(pipeline.root_transform_ids, pipeline.components)
         if transform.spec.urn == transform_urns.TEST_STREAM
     )

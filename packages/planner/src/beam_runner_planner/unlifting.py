@@ -22,7 +22,7 @@ _BEHIND = (
 """The URNs of the transforms that follow a precombine in a lifted combine, in order."""
 
 
-def undo_lifting(steps: Sequence[Step], unlifts: Callable[[Step], bool]) -> Iterator[Step]:
+def undo_combine_lifting(steps: Sequence[Step], unlifts: Callable[[Step], bool]) -> Iterator[Step]:
     """Replaces the parts of each lifted combine that `unlifts` selects by one CombinePerKey.
 
     A precombine stays lifted if another transform also reads its results.

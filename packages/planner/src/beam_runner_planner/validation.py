@@ -36,7 +36,7 @@ _PARTS: Mapping[str, int] = {
 }
 
 
-def parse_valid_pipeline(data: bytes) -> _protos.Pipeline:
+def parse_and_check_pipeline(data: bytes) -> _protos.Pipeline:
     """Parses a serialized pipeline and checks the pipeline's structure, in linear time.
 
     Raises:

@@ -47,14 +47,18 @@ from beam_runner_model import (
 from beam_runner_planner import plan
 
 _FORMER = {
+    "BundleProcessKind": "BundlePlace",
+    "DataStatistics": "DataFacts",
     "DefaultWindowMapping": "SideWindowOf",
     "HarnessStage": "StageSpec",
+    "QuarantinedUnitKind": "UnitKind",
     "RequestTick": "WakeAt",
     "SectionStageInput": "SectionPart",
     "SectionStageRecord": "PartRecord",
     "SectionStatistics": "SectionFacts",
     "SideInputState": "SideState",
     "SideInputView": "SideView",
+    "StageTimeSeries": "StageSeries",
     "StageTimer": "Timer",
     "TestStreamState": "ScriptState",
     "TimeMultiset": "CountedTimes",

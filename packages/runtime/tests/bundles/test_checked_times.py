@@ -10,7 +10,7 @@ from beam_runner_data.rows.columns import build_batch
 from beam_runner_engine.keyed.groups import WindowPanes
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.chunks import ElementChunk, KeyedChunk, OutputChunk
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.panes import ONLY_FIRING, PaneTiming, encode_pane
 from beam_runner_model.strategy import ClosingBehavior, WindowingStrategy
 from beam_runner_model.window_coders import WindowCoder, encode_window
@@ -77,7 +77,7 @@ def keyed(*times: int, window: bytes = FIRST) -> KeyedChunk:
 
 
 def data(told: int) -> Data:
-    return Data("rows", DataFacts(2, 20, told, shard=0, windows=None))
+    return Data("rows", DataStatistics(2, 20, told, shard=0, windows=None))
 
 
 def test_rows_without_element_before_declared_timestamp_are_accepted() -> None:

@@ -15,7 +15,7 @@ from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.bundles import BundleSplit, ResidualElement
 from beam_runner_model.chunks import ElementChunk
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.window_coders import WindowCoder
 
 from beam_runner_runtime.bundles.bundle_data import FolderData
@@ -34,7 +34,9 @@ def encoded(value: bytes, *windows: int) -> bytes:
 
 def input_with(*values: bytes) -> Input:
     row = build_element_row(0, ElementChunk(len(values), b"".join(values), min_timestamp=0))
-    return Input(Data(InlineRows("x", ((row.kind, row.data),)), DataFacts(len(values), 100, 0)))
+    return Input(
+        Data(InlineRows("x", ((row.kind, row.data),)), DataStatistics(len(values), 100, 0))
+    )
 
 
 INPUTS = [input_with(encoded(b"other", 5)), input_with(encoded(b"0-9", 1, 2, 3))]

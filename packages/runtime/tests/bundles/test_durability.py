@@ -22,7 +22,7 @@ from beam_runner_engine.keyed.cells import CellDelta, CellId
 from beam_runner_engine.scheduler.events import BundleDone, FailureKind
 from beam_runner_model.buffers import BufferKind
 from beam_runner_storage.stores.spec import NO_STORE
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 from sample_buffers import buffer
 from sample_chunks import keyed_chunk
 from small_plans import bundle_of, plan_of, stage
@@ -175,7 +175,7 @@ class Away(FileCache):
         self.kept += names
 
 
-STORE = NeighbourUnavailable("the data store at s3://b", "503 SlowDown")
+STORE = ExternalSystemUnavailable("the data store at s3://b", "503 SlowDown")
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 

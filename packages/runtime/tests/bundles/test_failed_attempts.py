@@ -13,7 +13,7 @@ from beam_runner_data.state.segments import open_segment
 from beam_runner_engine.scheduler.events import BundleFailed as FailedEvent
 from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_storage.stores.ports import MissingFileError, StoreError
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 from beam_runner_urns.errors import SINK_CONFLICT
 from beam_runner_worker.errors import BundleError, HarnessError, PoolUnreachable
 
@@ -60,7 +60,7 @@ def test_conflict_of_a_sink_is_permanent_and_names_its_step() -> None:
 
 
 def test_failure_record_of_unavailable_service_names_service() -> None:
-    error = NeighbourUnavailable("the data store at s3://b", "timed out")
+    error = ExternalSystemUnavailable("the data store at s3://b", "timed out")
     broken = describe_failed_attempt(ATTEMPT, error, JOB)
     text = "the data store at s3://b is unavailable: timed out"
     unavailable = FailureKind.UNAVAILABLE
@@ -167,7 +167,7 @@ def test_failure_record_of_file_below_unmounted_folder_is_outage(
     read: object, tmp_path: Path
 ) -> None:
     assert callable(read)
-    with pytest.raises(NeighbourUnavailable, match="is it mounted") as away:
+    with pytest.raises(ExternalSystemUnavailable, match="is it mounted") as away:
         read(tmp_path / "mounted" / "jobs" / "job")
     assert (
         describe_failed_attempt(ATTEMPT, away.value, JOB).neighbour

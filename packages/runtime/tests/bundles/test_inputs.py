@@ -16,7 +16,7 @@ from beam_runner_data.rows.row import build_element_row
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.bundles import BundleSplit, ResidualElement
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.window_coders import WindowCoder
 from beam_runner_model.windows import GLOBAL_WINDOW, IntervalWindow
 from hypothesis import given
@@ -52,7 +52,7 @@ def inputs_of(shapes: Sequence[tuple[Sequence[int], int, int]]) -> list[Input]:
             blobs.append((row.kind, row.data))
             number += size
         count = sum(rows)
-        whole = Data(InlineRows(str(name), tuple(blobs)), DataFacts(count, 100 * count, 0))
+        whole = Data(InlineRows(str(name), tuple(blobs)), DataStatistics(count, 100 * count, 0))
         head = min(head, count - 1)
         tail = min(tail, count - head - 1)
         sliced = head or tail
@@ -95,7 +95,7 @@ def test_input_rows_are_read_from_files(tmp_path: Path) -> None:
     for first in (0, 3, 6):
         writer.write(build_element_row(0, chunk_of(map(value, range(first, first + 3)))))
     checksum = writer.close()
-    whole = Data(FileRows("file", (0, 2), checksum=checksum), DataFacts(6, 100, 0))
+    whole = Data(FileRows("file", (0, 2), checksum=checksum), DataStatistics(6, 100, 0))
     assert read([Input(whole)], tmp_path) == list(map(value, (0, 1, 2, 6, 7, 8)))
     assert read([Input(cut(whole, 2, 5))], tmp_path) == list(map(value, (2, 6, 7)))
 

@@ -10,7 +10,11 @@ import attrs
 import pyarrow as pa
 import pytest
 from beam_runner_data.rows.columns import build_batch
-from beam_runner_data.rows.key_partitioning import SpillFiles, create_key_rules, partition_to_fit
+from beam_runner_data.rows.key_partitioning import (
+    SpillFiles,
+    create_key_rules,
+    partition_rows_to_fit_memory,
+)
 from beam_runner_data.rows.refs import Segment
 from beam_runner_data.state import shard_stores as stores_module
 from beam_runner_data.state.shard_stores import ShardStores
@@ -186,7 +190,7 @@ def test_shard_above_memory_limit_emits_same_panes(
     stores = ShardStores(tmp_path / "at once"), ShardStores(tmp_path / "in runs")
     at_once, summary, _ = bundle(stores[0], (), "1", *batches, strategy=strategy, until=until)
     files = SpillFiles(tmp_path, "1-1-1")
-    dealt = partition_to_fit(create_key_rules(budget, files, 2), batches, 10_000)
+    dealt = partition_rows_to_fit_memory(create_key_rules(budget, files, 2), batches, 10_000)
     runs = (run.read_batches() for run in dealt)
     in_runs, summary_of_runs, _ = bundle(
         stores[1], (), "1", strategy=strategy, until=until, runs=runs

@@ -13,7 +13,7 @@ import attrs
 import pytest
 from beam_runner_data.state import shard_stores
 from beam_runner_engine.scheduler.commands import FinishJob, Outcome
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 from loop_jobs import EXPECTED, LOOP_BYTES, PLAN, TRANSFORMS, rig_in_loop, tune
 from rig import Rig
 from served_process import SECONDS, Serve, nothing
@@ -26,7 +26,7 @@ from beam_runner_runtime.channel.messages import LoopFailure, LoopReply, RunBund
 
 MESSAGES = 8
 """Upper limit of the number of messages that a loop of this job sends."""
-AWAY = NeighbourUnavailable("the data store at s3://b", "no answer")
+AWAY = ExternalSystemUnavailable("the data store at s3://b", "no answer")
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -74,7 +74,7 @@ def test_scheduler_loop_that_cannot_send_reports_leaves_bundles_to_lanes(
     loop = TaskLoop(order, rig.folder, worker, line.send)
     try:
         assert loop.run_loop() is None
-    except NeighbourUnavailable:
+    except ExternalSystemUnavailable:
         assert not any(isinstance(one, LoopReply) for one in line.said)
         line.said.append(LoopFailure(order.loop, str(AWAY)))
     assert len(line.said) <= number + 1 or line.times == float("inf")
@@ -152,7 +152,7 @@ def test_scheduler_loop_with_much_work_fails_after_long_store_outage(
     rig, worker, order = rig_in_loop(tmp_path)
     line = Line(0)
     rig.stages["count"].during = lambda chunk: line.failed.wait(SECONDS)
-    with pytest.raises(NeighbourUnavailable):
+    with pytest.raises(ExternalSystemUnavailable):
         TaskLoop(order, rig.folder, worker, line.send).run_loop()
     assert line.said == []
     finish(rig, worker, [LoopFailure(order.loop, str(AWAY))])

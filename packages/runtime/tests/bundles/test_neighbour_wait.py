@@ -5,13 +5,13 @@ import time
 from pathlib import Path
 
 import pytest
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 from beam_runner_runtime.bundles import neighbour_wait
 from beam_runner_runtime.bundles.neighbour_wait import OutageRetry
 from beam_runner_runtime.channel.messages import NeighbourWaitStatus
 
-STORE = NeighbourUnavailable("the data store at s3://b", "no answer")
+STORE = ExternalSystemUnavailable("the data store at s3://b", "no answer")
 AWAITED = NeighbourWaitStatus("the data store at s3://b", "no answer")
 
 
@@ -50,7 +50,7 @@ def test_call_to_unavailable_service_raises_after_time_limit() -> None:
     told: list[NeighbourWaitStatus] = []
     work = Work(*[STORE] * 1000)
     began = time.monotonic()
-    with pytest.raises(NeighbourUnavailable, match="the data store at s3://b is unavailable"):
+    with pytest.raises(ExternalSystemUnavailable, match="the data store at s3://b is unavailable"):
         OutageRetry(told.append, 0.1, lambda: True, Path("x"))(work)
     assert 0.1 <= time.monotonic() - began < 30
     assert 2 < work.calls < 1000
@@ -59,7 +59,7 @@ def test_call_to_unavailable_service_raises_after_time_limit() -> None:
 
 def test_call_to_unavailable_service_raises_immediately_if_job_has_ended() -> None:
     work = Work(STORE, STORE)
-    with pytest.raises(NeighbourUnavailable):
+    with pytest.raises(ExternalSystemUnavailable):
         OutageRetry(lambda _: None, 60.0, lambda: False, Path("x"))(work)
     assert work.calls == 1
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from beam_runner_storage.stores.probe import create_mark
+from beam_runner_storage.stores.probe import create_marker_file
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 
 from beam_runner_runtime.bundles.preflight import BundleRequirements, find_unmet_requirement
@@ -60,7 +60,7 @@ def test_executor_check_names_full_disk_if_data_goes_to_store(
     scratch.mkdir()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(scratch))
     store = StoreSpec(f"file://{tmp_path / 'store'}")
-    create_mark(store)
+    create_marker_file(store)
     needs = BundleRequirements(endpoint, store)
     assert find_unmet_requirement(needs) == ""
     with files_of_at_most(room):

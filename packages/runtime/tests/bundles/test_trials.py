@@ -17,7 +17,7 @@ from beam_runner_engine.scheduler.commands import Input
 from beam_runner_model.buffers import BufferKind
 from beam_runner_model.bundles import BundleSplit
 from beam_runner_model.chunks import ElementChunk
-from beam_runner_model.quarantine import UnitKind
+from beam_runner_model.quarantine import QuarantinedUnitKind
 from beam_runner_worker.errors import BundleError
 from sample_buffers import buffer
 from small_plans import bundle_of, elements, plan_of, stage, values_of, work_of
@@ -119,7 +119,11 @@ def test_failing_elements_are_quarantined_after_enough_attempts(tmp_path: Path) 
         b"40",
     ]
     first = reply.quarantined[0]
-    assert (first.kind, first.step, first.error) == (UnitKind.ELEMENT, "Fails", "ValueError: 5")
+    assert (first.kind, first.step, first.error) == (
+        QuarantinedUnitKind.ELEMENT,
+        "Fails",
+        "ValueError: 5",
+    )
     assert (first.timestamp, first.windows, first.attempts) == (0, ("global",), 3)
     counts = {dict(one.labels).get("PTRANSFORM"): one.payload for one in reply.metrics}
     assert counts["Fails"] == b"\x02"

@@ -18,7 +18,7 @@ from beam_runner_model.chunks import (
     StageTimer,
     TimerChunk,
 )
-from beam_runner_model.quarantine import UnitKind
+from beam_runner_model.quarantine import QuarantinedUnitKind
 from hypothesis import given
 from hypothesis import strategies as st
 from user_code import Row, batch
@@ -118,10 +118,10 @@ def test_unit_selection_stores_content_of_each_excluded_element() -> None:
     kinds = [unit.kind for unit in selection.found.values()]
     assert (
         kinds
-        == [UnitKind.ELEMENT] * 4
-        + [UnitKind.GROUP] * 2
-        + [UnitKind.TIMER] * 3
-        + [UnitKind.ELEMENT] * 2
+        == [QuarantinedUnitKind.ELEMENT] * 4
+        + [QuarantinedUnitKind.GROUP] * 2
+        + [QuarantinedUnitKind.TIMER] * 3
+        + [QuarantinedUnitKind.ELEMENT] * 2
     )
     assert selection.found[4].encoded.endswith(b"G\x00\x00\x00\x01v")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from beam_runner_data.rows.errors import FileError
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 from beam_runner_runtime.channel.staged_files import (
     StagedFileError,
@@ -15,7 +15,7 @@ from beam_runner_runtime.channel.staged_files import (
 )
 
 
-def transfer_read_error(path: Path) -> FileError | NeighbourUnavailable:
+def transfer_read_error(path: Path) -> FileError | ExternalSystemUnavailable:
     with pytest.raises(OSError) as raised:
         path.read_bytes()
     return decode_read_error(encode_read_error(raised.value))
@@ -24,7 +24,7 @@ def transfer_read_error(path: Path) -> FileError | NeighbourUnavailable:
 def test_missing_staged_file_is_permanent_unless_all_files_are_missing(tmp_path: Path) -> None:
     path = tmp_path / "sha256" / "81" / "8121"
     away = transfer_read_error(path)
-    assert isinstance(away, NeighbourUnavailable)
+    assert isinstance(away, ExternalSystemUnavailable)
     assert away.neighbour == f"the folder {tmp_path / 'sha256'}"
     (tmp_path / "sha256").mkdir()
     missing = transfer_read_error(path)

@@ -11,7 +11,7 @@ from beam_runner_data.rows.row import RowKind
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Output, SplitDone
 from beam_runner_model.bundles import MonitoringInfo
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.observation import StackFrame, ThreadStack
 from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_storage.journal.codec import RecordFormatError
@@ -23,7 +23,7 @@ from beam_runner_runtime.channel.messages import BundleReply, ConfirmExit, FromW
 from beam_runner_runtime.channel.wire import decode_message, decode_request, encode_request
 
 INFOS = (MonitoringInfo("urn", "type", (("NAME", "half \ud800 a letter"),), b"\x01"),)
-FACTS = DataFacts(2, 2**40, -5, 3, frozenset([GLOBAL_WINDOW]))
+FACTS = DataStatistics(2, 2**40, -5, 3, frozenset([GLOBAL_WINDOW]))
 INLINE = Data(InlineRows("1-2", ((RowKind.KEYED, b"one"), (RowKind.ELEMENTS, b""))), FACTS)
 IN_A_FILE = Data(FileRows("1-2-3", (0, 1), 5, None, 2**64 - 1), FACTS)
 REPLY = BundleReply(

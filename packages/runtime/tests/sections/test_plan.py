@@ -8,7 +8,7 @@ import pytest
 from beam_runner_engine.scheduler.commands import Input, SectionStageInput
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.buffers import BufferKind
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.times import MIN_TIMESTAMP
 from sample_buffers import buffer
 from small_plans import plan_of, stage
@@ -30,7 +30,7 @@ def plan_from(
         [buffer("pairs", BufferKind.GROUPED), *([] if kind is None else [buffer("source", kind)])],
     )
     inputs = tuple(
-        Input(Data(f"{number}", DataFacts(1, 10, 0, shard)))
+        Input(Data(f"{number}", DataStatistics(1, 10, 0, shard)))
         for number, shard in enumerate(portions)
     )
     parts = [
@@ -72,7 +72,8 @@ def test_section_restrictions_are_distributed_by_declared_size() -> None:
     plan = plan_of([stage("read", "source")], [buffer("source", BufferKind.DEALT)])
     said = (1, 900, 2, 900, 3)
     inputs = tuple(
-        Input(Data(f"{number}", DataFacts(1, 10, 0, work=work))) for number, work in enumerate(said)
+        Input(Data(f"{number}", DataStatistics(1, 10, 0, work=work)))
+        for number, work in enumerate(said)
     )
     section = SectionPlan.from_parts(
         plan, [SectionStageInput("read", inputs, (), MIN_TIMESTAMP)], SHARDS

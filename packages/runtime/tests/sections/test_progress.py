@@ -89,13 +89,13 @@ def test_section_progress_of_next_attempt_starts_at_zero_elements(
 def test_section_progress_counts_bundle_that_ends_between_samples_once(
     progress: SectionProgress,
 ) -> None:
-    class JobEnding(Running):
+    class JobFailure(Running):
         def get_progress(self) -> BundleProgressed | None:
             progress.record_bundle_end(done(FIRST, 3))
             return super().get_progress()
 
     progress.record_bundle_end(done(FIRST, 10))
-    assert counted(of(progress, JobEnding(FIRST))) == 13
+    assert counted(of(progress, JobFailure(FIRST))) == 13
 
 
 def test_section_progress_of_short_bundles_is_reported_periodically(

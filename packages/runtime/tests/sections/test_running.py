@@ -44,8 +44,8 @@ class Running:
         self.slots = ClusterSlots(4)
         self.other = JobSlots(self.slots, "other")
         for lane in range(4):
-            self.other.count_requested_slot(lane)
-            self.other.count_received_slot(lane)
+            self.other.record_requested_slot(lane)
+            self.other.record_received_slot(lane)
         self.sections = SectionRunner(
             self.host,
             PLAN,

@@ -16,7 +16,7 @@ from beam_runner_engine.scheduler.commands import Bundle, Input, SectionStageInp
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Residual
 from beam_runner_model.buffers import BufferKind
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.summary import EMPTY_SUMMARY, ShardSummary
 from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP
 from sample_buffers import buffer
@@ -138,7 +138,7 @@ def test_section_task_fires_processing_time_timer_with_state_of_its_shard(
         return done(order, summary=ShardSummary(next_processing_timer=begun + 500))
 
     host = Host(clock, tmp_path, answer)
-    facts = DataFacts(1, 1, MIN_TIMESTAMP, 0, None)
+    facts = DataStatistics(1, 1, MIN_TIMESTAMP, 0, None)
     reply = bundles_of(host, 1, [Data("rows", facts)]).run_bundles()
     assert reply.end is None
     assert read == [None, ["kept"]]
@@ -158,7 +158,7 @@ def test_section_task_refuses_section_immediately_if_timer_is_far_in_future(
         return done(order, summary=ShardSummary(next_processing_timer=begun + 60_000))
 
     host = Host(clock, tmp_path, answer)
-    facts = DataFacts(1, 1, MIN_TIMESTAMP, 0, None)
+    facts = DataStatistics(1, 1, MIN_TIMESTAMP, 0, None)
     reply = bundles_of(host, 1, [Data("rows", facts)]).run_bundles()
     assert isinstance(reply.end, SectionRefusal)
     assert reply.end.reason == "the count step has deferred a part of its work for more than 10 s"
@@ -168,7 +168,7 @@ def test_section_task_refuses_section_immediately_if_timer_is_far_in_future(
 
 def test_section_task_processes_complete_shards_in_row_order(clock: Clock, tmp_path: Path) -> None:
     host = Host(clock, tmp_path, lambda order, stores: done(order, summary=EMPTY_SUMMARY))
-    rows = [Data(name, DataFacts(1, 1, MIN_TIMESTAMP, shard, None)) for name, shard in SHARDS]
+    rows = [Data(name, DataStatistics(1, 1, MIN_TIMESTAMP, shard, None)) for name, shard in SHARDS]
     assert bundles_of(host, 1, rows).run_bundles().end is None
     found = [(b.shard, [one.data.ref for one in b.inputs]) for _, b in host.ran]
     assert found == [(4, ["a", "c"]), (2, ["b"])]

@@ -14,7 +14,7 @@ from beam_runner_jobservices.errors import JobRejected
 from beam_runner_model.errors import Unavailable
 from beam_runner_runtime.bundles.failed_attempts import find_unavailable_service
 from beam_runner_storage.journal.errors import JournalUnavailable
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 _NAME = "starts"
 _SUDDEN_ENDS = 2
@@ -73,7 +73,7 @@ def report_unavailable_storage(folder: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (JournalUnavailable, NeighbourUnavailable, OSError) as error:
+    except (JournalUnavailable, ExternalSystemUnavailable, OSError) as error:
         away = (
             error
             if isinstance(error, JournalUnavailable)

@@ -13,7 +13,7 @@ from beam_runner_model.threads import start_helper_thread
 from beam_runner_storage.removal import remove_tree
 from beam_runner_storage.stores.identity import load_server_id
 from beam_runner_storage.stores.ports import StoreError
-from beam_runner_storage.stores.probe import MARK, PROBE, create_mark
+from beam_runner_storage.stores.probe import MARK, PROBE, create_marker_file
 from beam_runner_storage.stores.spec import NO_STORE, StoreSpec
 
 _LOGGER = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class JobFolders:
         Raises:
             StoreError: The check failed; the text has the reason.
         """
-        create_mark(self.spec)
+        create_marker_file(self.spec)
 
     def copy_without_shared_store(self, master: str) -> JobFolders:
         """Returns a copy for a cluster whose machines share no store, and logs a warning."""

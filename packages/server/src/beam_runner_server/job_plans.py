@@ -37,7 +37,7 @@ class PlannedJob:
         ledger = JobLedger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)
         # The clock of a TestStream starts at 0, because tests set their timers relative to it.
         start = 0 if plan.sets_clock else ProcessingClock().now()
-        ledger.apply_entry(Start(start, make_root_outputs(plan)))
+        ledger.apply_journal_entry(Start(start, make_root_outputs(plan)))
         return ledger
 
 

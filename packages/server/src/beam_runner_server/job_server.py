@@ -283,7 +283,7 @@ class RunnerServer:
             self._stopped = True
             self._fail_waiting_jobs(RuntimeError("the server is shutting down"))
             if self._state is not None:
-                self._state.limit_waits(LIMITS.server_state_seconds)
+                self._state.limit_wait_times(LIMITS.server_state_seconds)
             self._job_server.stop(grace=LIMITS.server_jobs_seconds)
             if not self._executor.exception():
                 self._executor.result().close(suspend=self._durable)

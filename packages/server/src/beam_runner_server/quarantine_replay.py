@@ -9,13 +9,13 @@ from typing import TypeVar
 from beam_runner_driver.job.job import RunningJob
 from beam_runner_driver.job.job_events import QuarantineRequested, ReplayRequested, Request
 from beam_runner_driver.ledger.quarantine import QuarantinedFile
-from beam_runner_driver.quarantine.quarantine_rows import StoredUnit, read_rows
+from beam_runner_driver.quarantine.quarantine_rows import QuarantineRow, read_rows
 from beam_runner_jobservices.errors import JobRejected, NotReady
 from beam_runner_model.jobs import JobInfo
 from beam_runner_model.replays import ReplayProblem, ReplayReport, UnreplayedUnits
 from beam_runner_storage.errors import StorageError
 from beam_runner_storage.stores.spec import StoreSpec
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 from beam_runner_server.job_answers import wait_for_answer
 from beam_runner_server.started_jobs import StartedJob
@@ -48,7 +48,7 @@ def replay_quarantine(
     spec = parse_store_url(url, "the URL of the quarantine")
     try:
         return _replay_units(running, spec, expired=expired)
-    except (StorageError, NeighbourUnavailable, ValueError) as error:
+    except (StorageError, ExternalSystemUnavailable, ValueError) as error:
         raise JobRejected(
             f"Can't replay {url} in job {job.job_id}: {error}", unsupported=False
         ) from error
@@ -68,7 +68,7 @@ def _replay_units(running: RunningJob, spec: StoreSpec, *, expired: bool) -> Rep
 
 def _read_units(
     spec: StoreSpec, files: Mapping[str, QuarantinedFile], missing: list[UnreplayedUnits]
-) -> Iterator[StoredUnit]:
+) -> Iterator[QuarantineRow]:
     """Yields the units (elements, groups, timers) that aren't replayed yet. Adds units whose file
     is missing to `missing`.
     """
@@ -80,9 +80,9 @@ def _read_units(
             yield from (unit for unit in rows if unit.row not in file.replayed)
 
 
-def _split_units(units: Iterable[StoredUnit]) -> Iterator[tuple[StoredUnit, ...]]:
+def _split_units(units: Iterable[QuarantineRow]) -> Iterator[tuple[QuarantineRow, ...]]:
     """Yields units in parts of limited size, because each part is one commit of the job."""
-    part: list[StoredUnit] = []
+    part: list[QuarantineRow] = []
     size = 0
     for unit in units:
         if part and (len(part) == _MOST_UNITS or size + len(unit.encoded) > _MOST_BYTES):

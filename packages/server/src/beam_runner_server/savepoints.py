@@ -11,13 +11,13 @@ from beam_runner_driver.ledger.recovery import read_ledger
 from beam_runner_driver.updates.savepoint_files import (
     SavepointContents,
     SavepointError,
-    capture_contents,
+    capture_savepoint_contents,
     fetch_data_files,
     read_savepoint,
     write_savepoint,
 )
 from beam_runner_driver.updates.succession import (
-    NextJob,
+    SuccessorJob,
     compare_with_ledger,
     make_next_ledger,
 )
@@ -30,7 +30,7 @@ from beam_runner_runtime.update_options import SAVEPOINT, UpdateOptions
 from beam_runner_storage.errors import StorageError
 from beam_runner_storage.journal.errors import JournalError
 from beam_runner_storage.journal.store import JournalStore
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 from beam_runner_server.captures import capture_running_job
 from beam_runner_server.job_folders import JobFolders
@@ -80,7 +80,7 @@ class SavepointManager:
                 return write_savepoint(captured, files.spec, about)
             finally:
                 captured.release_files()
-        except (StorageError, NeighbourUnavailable) as error:
+        except (StorageError, ExternalSystemUnavailable) as error:
             raise JobRejected(
                 f"Can't make a savepoint of job {job.job_id}: {error}", unsupported=False
             ) from error
@@ -99,7 +99,9 @@ class SavepointManager:
         parse_store_url(update.savepoint, f"--{SAVEPOINT.name}")
         planned = self._planner.plan_job(job)
         self._planner.check_tables(planned.plan)
-        next_job = NextJob(planned.plan, planned.tuning, update.wishes, planned.options.key_shards)
+        next_job = SuccessorJob(
+            planned.plan, planned.tuning, update.wishes, planned.options.key_shards
+        )
         try:
             savepoint = read_savepoint(update.savepoint)
             comparison = compare_with_ledger(savepoint.ledger, next_job, is_savepoint=True)
@@ -112,7 +114,7 @@ class SavepointManager:
                 savepoint.ledger, next_job, comparison.correspondence, savepoint.rename_file
             )
             fetch_data_files(savepoint, ledger.list_needed_files(), files.spec)
-        except (StorageError, NeighbourUnavailable, TransferRefused) as error:
+        except (StorageError, ExternalSystemUnavailable, TransferRefused) as error:
             raise _make_rejection(update.savepoint, str(error)) from error
         self._store.get_journal(job.job_id).store_snapshot(ledger.encode_snapshot())
         return ledger
@@ -135,7 +137,7 @@ class SavepointManager:
             ledger = read_ledger(journal)
         except JournalError as error:
             raise SavepointError(str(error)) from error
-        return capture_contents(ledger)
+        return capture_savepoint_contents(ledger)
 
 
 def _make_rejection(url: str, reason: str) -> JobRejected:

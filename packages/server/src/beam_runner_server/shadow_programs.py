@@ -13,7 +13,11 @@ from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.updates.savepoint_files import StoredSavepoint, fetch_data_files
 from beam_runner_driver.updates.shadow_reports import ProgramResult
 from beam_runner_driver.updates.shadow_totals import compute_step_totals
-from beam_runner_driver.updates.succession import NextJob, compare_with_ledger, make_next_ledger
+from beam_runner_driver.updates.succession import (
+    SuccessorJob,
+    compare_with_ledger,
+    make_next_ledger,
+)
 from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.ports import JobReporter
 from beam_runner_model.jobs import JobSpec, JobState
@@ -53,7 +57,7 @@ class ShadowProgram:
     """
 
     spec: JobSpec
-    next_job: NextJob
+    next_job: SuccessorJob
     steps: tuple[str, ...]
     reporter: ShadowReporter
     running: RunningJob | None = None
@@ -143,7 +147,7 @@ class ShadowProgramManager:
         shadow = attrs.evolve(shadow, options=remove_options(shadow.options, quarantine))
         self.planner.check_tables(planned.plan)
         wishes = attrs.evolve(wishes, drop=wishes.drop.union(made.steps))
-        next_job = NextJob(planned.plan, planned.tuning, wishes, planned.options.key_shards)
+        next_job = SuccessorJob(planned.plan, planned.tuning, wishes, planned.options.key_shards)
         return ShadowProgram(shadow, next_job, made.steps, ShadowReporter(reporter))
 
     def start_program(self, program: ShadowProgram, savepoint: StoredSavepoint) -> None:

@@ -35,7 +35,7 @@ from beam_runner_planner.step_names import check_step_names
 from beam_runner_runtime.update_options import SHADOW_REREAD, SHADOW_SKIP, ShadowOptions
 from beam_runner_storage.errors import StorageError
 from beam_runner_storage.removal import remove_tree
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 from beam_runner_server.captures import capture_running_job
 from beam_runner_server.shadow_programs import ShadowProgram, ShadowProgramManager
@@ -86,7 +86,7 @@ class ShadowRunner:
             JobRejected,
             NotReady,
             StorageError,
-            NeighbourUnavailable,
+            ExternalSystemUnavailable,
             TransferRefused,
         ) as error:
             reason = f"the shadow run isn't possible: {error}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_driver.updates.job_update import UpdateAnswer, UpdateOutcome
+from beam_runner_driver.updates.job_update import UpdateOutcome, UpdateResult
 from beam_runner_model.jobs import Importance, MessageLine
 from beam_runner_model.update_rendering import render_finding
 from beam_runner_model.updates import Finding, FindingReason, FindingVerdict, UpdateReport
@@ -17,7 +17,7 @@ def make_update_message_lines(report: UpdateReport) -> list[MessageLine]:
     ]
 
 
-def describe_update_refusal(job_id: str, answer: UpdateAnswer) -> str:
+def describe_update_refusal(job_id: str, answer: UpdateResult) -> str:
     """Returns the reason why a job wasn't replaced: the reason in the answer, or the refusals in its report."""
     unchanged = ", which continues unchanged" if answer.outcome is UpdateOutcome.REFUSED else ""
     reasons = [answer.reason] if answer.reason else []

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from beam_runner_driver.job.job import RunningJob
 from beam_runner_driver.job.job_events import UpdateRequested
 from beam_runner_driver.ledger.ledger import JobLedger
-from beam_runner_driver.updates.job_update import JobUpdate, UpdateAnswer, UpdateOutcome
-from beam_runner_driver.updates.succession import NextJob
+from beam_runner_driver.updates.job_update import JobUpdate, UpdateOutcome, UpdateResult
+from beam_runner_driver.updates.succession import SuccessorJob
 from beam_runner_jobservices.errors import JobRejected
 from beam_runner_jobservices.ports import JobHandle, JobReporter
 from beam_runner_model.errors import Unavailable
@@ -37,7 +37,7 @@ from beam_runner_server.update_messages import describe_update_refusal, make_upd
 from beam_runner_server.updating_job import UpdatingJob
 from beam_runner_server.waiting_jobs import NeverStartedJob
 
-_INTERRUPTED = UpdateAnswer(UpdateOutcome.INTERRUPTED, reason="the job ended")
+_INTERRUPTED = UpdateResult(UpdateOutcome.INTERRUPTED, reason="the job ended")
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -99,7 +99,7 @@ class JobUpdateManager:
             )
         request = JobUpdate(
             job.job_id,
-            NextJob(planned.plan, planned.tuning, update.wishes, planned.options.key_shards),
+            SuccessorJob(planned.plan, planned.tuning, update.wishes, planned.options.key_shards),
             self._store.get_journal(job.job_id),
             update.quiet_seconds,
             update.is_check,
@@ -150,7 +150,7 @@ class JobUpdateManager:
         old: StartedJob,
         request: JobUpdate,
         handle: UpdatingJob,
-        answer: UpdateAnswer,
+        answer: UpdateResult,
     ) -> None:
         name = old.spec.job_id
         match answer.outcome:

@@ -8,7 +8,7 @@ from beam_runner_driver.job.job import RunningJob
 from beam_runner_driver.updates.job_update import JobUpdate
 from beam_runner_jobservices.errors import NotReady
 from beam_runner_model.jobs import JobMetrics
-from beam_runner_model.observation import Execution, StageSeries, ThreadStack
+from beam_runner_model.observation import Execution, StageTimeSeries, ThreadStack
 
 
 class UpdatingJob:
@@ -62,7 +62,7 @@ class UpdatingJob:
         """Returns the current activity of the job. Raises `NotReady` before the replacement."""
         return self._get_job().get_execution()
 
-    def get_stage_series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageTimeSeries, ...]:
         """Returns the history of the job's stages; none before the replacement."""
         with self._lock:
             running = self._running

@@ -16,7 +16,7 @@ from beam_runner_jobservices.ports import JobReporter
 from beam_runner_jobservices.server import JobServer
 from beam_runner_model.failures import FailedBundle
 from beam_runner_model.jobs import JobInfo, JobMetrics, JobSpec, JobState, MetricCell
-from beam_runner_model.observation import Execution, StageSeries, ThreadStack
+from beam_runner_model.observation import Execution, StageTimeSeries, ThreadStack
 from beam_runner_model.stories import BundleHistory, BundleStatus, HistoryEvent
 from beam_runner_model.successions import RollbackRequest, Succession
 from beam_runner_model.varints import encode_varint
@@ -78,7 +78,7 @@ class FakeJob:
     def get_execution(self) -> Execution:
         return self.doing
 
-    def get_stage_series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageTimeSeries, ...]:
         return ()
 
     def get_stacks(self) -> tuple[ThreadStack, ...]:

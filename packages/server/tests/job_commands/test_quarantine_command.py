@@ -10,13 +10,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from beam_runner_driver.quarantine.quarantine_files import build_quarantine_table
-from beam_runner_model.quarantine import QuarantinedUnit, UnitKind
+from beam_runner_model.quarantine import QuarantinedUnit, QuarantinedUnitKind
 
 from beam_runner_server import cli
 from beam_runner_server.plain import PlainProgram
 
 
-def unit(step: str, time: int, kind: UnitKind = UnitKind.ELEMENT) -> QuarantinedUnit:
+def unit(
+    step: str, time: int, kind: QuarantinedUnitKind = QuarantinedUnitKind.ELEMENT
+) -> QuarantinedUnit:
     return QuarantinedUnit(kind, step, f"ValueError: {time}", "", time, (), "", b"x", "c")
 
 
@@ -28,7 +30,7 @@ def run(*arguments: str) -> int:
 def folder(tmp_path: Path) -> Path:
     for job, name, units in (
         ("job-1", "a", [unit("Parse", 5000), unit("Parse", 1000)]),
-        ("job-1", "b", [unit("Parse", 9000), unit("Count", 3, UnitKind.GROUP)]),
+        ("job-1", "b", [unit("Parse", 9000), unit("Count", 3, QuarantinedUnitKind.GROUP)]),
         ("job-2", "a", [unit("Parse", -(1 << 62))]),
     ):
         (tmp_path / job).mkdir(exist_ok=True)

@@ -54,7 +54,9 @@ class TemporaryFolder:
         _remove_stale_folders(shared)
         made = None
         while made is None:
-            made = _create_folder(shared / f"{_PREFIX}{kind}{secrets.token_hex(_RANDOM_BYTES)}")
+            made = _create_locked_folder(
+                shared / f"{_PREFIX}{kind}{secrets.token_hex(_RANDOM_BYTES)}"
+            )
         self.path = made[0]
         self._locks = [made[1]]
 
@@ -88,7 +90,7 @@ class SharedTemporaryFolder:
         self.path = shared / f"{_PREFIX}{kind}{name}"
         self._lock = _join_folder(self.path)
 
-    def leave_folder(self) -> None:
+    def release_folder(self) -> None:
         """Releases this process's lock on the folder, and removes the folder if no other process uses it."""
         try:
             with contextlib.suppress(OSError):  # other processes still use the folder
@@ -108,7 +110,7 @@ def _get_parent_folder(given: Path | None) -> Path:
     return (given or Path(tempfile.gettempdir())).absolute()
 
 
-def _create_folder(folder: Path) -> tuple[Path, int] | None:
+def _create_locked_folder(folder: Path) -> tuple[Path, int] | None:
     """Creates a folder, and holds its lock; returns None if the name is in use."""
     path = _get_lock_path(folder)
     try:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-class NeighbourUnavailable(Exception):
+class ExternalSystemUnavailable(Exception):
     """Raised if an external system, a neighbour of the runner, is unavailable now and may work later.
 
     Neighbours are stores, disks, Spark, brokers and sinks. A bundle that ends with this error is
@@ -46,7 +46,7 @@ def is_disk_unavailable(error: OSError) -> bool:
     return error.errno in _DISK_ERRORS
 
 
-def build_disk_error(error: OSError, folder: Path) -> NeighbourUnavailable:
+def build_disk_error(error: OSError, folder: Path) -> ExternalSystemUnavailable:
     """Returns the error for a full or unavailable file system.
 
     Args:
@@ -54,7 +54,7 @@ def build_disk_error(error: OSError, folder: Path) -> NeighbourUnavailable:
         folder: a folder of the file system, for the message if `error` doesn't name a file.
     """
     place = Path(error.filename).parent if isinstance(error.filename, str) else folder
-    return NeighbourUnavailable(f"the disk of {place}", error.strerror or str(error))
+    return ExternalSystemUnavailable(f"the disk of {place}", error.strerror or str(error))
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def convert_disk_errors(folder: Path) -> Iterator[None]:
         folder: a folder of the file system, for the message if an error doesn't name a file.
 
     Raises:
-        NeighbourUnavailable: The file system is full or unavailable.
+        ExternalSystemUnavailable: The file system is full or unavailable.
     """
     try:
         yield

@@ -26,8 +26,8 @@ class Disk:
     """A disk whose transactions fail before the start, before the commit or after the commit, as drawn."""
 
     def __init__(self, store: JournalStore, draw: Callable[[], str]) -> None:
-        self._writing = store.begin_write
-        self._used = store._hold_connection
+        self._writing = store.begin_write_transaction
+        self._used = store._lock_connection
         self._store = store
         self._draw = draw
 
@@ -47,7 +47,7 @@ class Disk:
 
 
 def journal_on(disk: Disk, store: JournalStore) -> Journal:
-    return Journal("job", store.begin_read, disk.writing)
+    return Journal("job", store.begin_read_transaction, disk.writing)
 
 
 def appended(journal: Journal, entries: list[bytes]) -> int:

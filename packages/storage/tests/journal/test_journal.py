@@ -128,7 +128,7 @@ def test_failed_journal_append_leaves_no_entry(store: JournalStore) -> None:
     journal.append_entries([b"1"])
     with pytest.raises(TypeError):
         journal.append_entries([b"2", None])  # type: ignore[list-item]
-    with store.begin_write() as (connection, _):
+    with store.begin_write_transaction() as (connection, _):
         connection.execute("PRAGMA max_page_count = 20")
     with pytest.raises(JournalError, match="is unavailable: database or disk is full"):
         journal.append_entries([b"2", bytes(1_000_000)])
@@ -173,7 +173,7 @@ def test_server_with_older_epoch_commits_no_journal_entry(
 def test_next_server_finds_journal_of_successor(next_server: Opening) -> None:
     store = next_server()
     store.get_journal("a").append_entries([b"one"])
-    store.get_journal("a").begin_successor(store.get_journal("b"), b"taken over")
+    store.get_journal("a").replace_by_successor(store.get_journal("b"), b"taken over")
     store.get_journal("b").append_entries([b"two"])
     following = next_server()
     assert following.list_job_ids() == ("b",)
@@ -196,10 +196,10 @@ def test_journal_of_successor_repeated_after_log_outage_is_stored_once(
         line.share = 1.0
         for _ in range(2):
             with pytest.raises(JournalUnavailable):
-                old.begin_successor(new, b"taken over")
+                old.replace_by_successor(new, b"taken over")
         line.share = 0.0
         monkeypatch.setattr(store_module, "_LOG_SECONDS", 60.0)
-        old.begin_successor(new, b"taken over")
+        old.replace_by_successor(new, b"taken over")
         new.append_entries([b"2"])
     log = ObjectLog(shared, StateOwnership(), "memory")
     with closing(log), closing(JournalStore(tmp_path / "second", durable=True, log=log)) as store:

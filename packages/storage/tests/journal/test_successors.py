@@ -27,7 +27,7 @@ def begin(store: JournalStore, job: str) -> None:
 
 
 def replace(store: JournalStore, job: str, successor: str) -> None:
-    store.get_journal(job).begin_successor(store.get_journal(successor), b"state of successor")
+    store.get_journal(job).replace_by_successor(store.get_journal(successor), b"state of successor")
 
 
 def test_successor_job_starts_with_snapshot_and_predecessor_has_no_journal(
@@ -93,7 +93,7 @@ def test_failed_start_of_successor_job_leaves_predecessor_unchanged(
         raise sqlite3.OperationalError("no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr("beam_runner_storage.journal.journal._remove_rows", write_nothing)
+        patch.setattr("beam_runner_storage.journal.journal._remove_journal_rows", write_nothing)
         with pytest.raises(Exception, match="no space"):
             replace(store, "a", "b")
     assert store.list_job_ids() == ("a",)

@@ -21,7 +21,7 @@ from waiting import wait_until
 
 from beam_runner_storage.durable.logged import LogFailed, LogFenced, LogUnavailable, Transaction
 from beam_runner_storage.stores import object_log
-from beam_runner_storage.stores.log_entries import LogBase, LogPosition, get_claim_name
+from beam_runner_storage.stores.log_entries import LogPosition, LogSnapshot, get_claim_name
 from beam_runner_storage.stores.object_log import ObjectLog
 from beam_runner_storage.stores.ownership import StateOwnership
 from beam_runner_storage.stores.ports import FileStore, StoreError
@@ -82,7 +82,7 @@ class Server:
         for text in texts:
             self.texts.append(text)
             if self.log.add_transaction(transaction(text)):
-                self.log.store_copy(self._copy())
+                self.log.queue_copy_upload(self._copy())
 
     def commit(self, *texts: str) -> None:
         self.add(*texts)
@@ -213,7 +213,9 @@ class TestBases:
             server.commit(text)
             # Another thread stores the base, and a busy machine can delay that thread.
             wait_until(lambda: not server.log._keeping)
-        kept = [base for base in map(LogBase.parse_name, shared.list_names()) if base is not None]
+        kept = [
+            base for base in map(LogSnapshot.parse_name, shared.list_names()) if base is not None
+        ]
         assert max(kept).place.number > 0
         assert open_server().texts == texts
         assert len(entries(shared)) < 20
@@ -228,7 +230,7 @@ class TestBases:
         newer.commit("b")
         copy = tmp_path / "late"
         copy.write_text("a")
-        older.log._store_base(place, chain, copy)
+        older.log._store_snapshot(place, chain, copy)
         newer.commit("c")
         assert open_server().texts == ["a", "b", "c"]
         with pytest.raises(LogFenced):
@@ -270,7 +272,7 @@ class TestDamage:
         self.refused(written, open_server, f"{LogPosition(1, 3).object_name} doesn't follow")
 
     def test_changed_log_base_is_reported(self, written: MemoryStore, open_server: Opening) -> None:
-        (name,) = (name for name in written.files if LogBase.parse_name(name))
+        (name,) = (name for name in written.files if LogSnapshot.parse_name(name))
         written.files[name] += b" x"
         self.refused(written, open_server, f"{name} is damaged")
 
@@ -324,7 +326,7 @@ class TestAStoreThatFails:
         line = FaultyLine(MemoryStore(), random.Random(1), 0.0)
         server = open_server(line)
         line.share = 1.0
-        server.log.limit_waits(0.05)
+        server.log.limit_wait_times(0.05)
         with pytest.raises(LogFailed, match="connection reset by peer|has not responded"):
             server.commit("a")
         line.share = 0.0
@@ -337,7 +339,7 @@ class TestAStoreThatFails:
         store, never = MemoryStore(), threading.Event()
         server = open_server(store)
         monkeypatch.setattr(MemoryStore, "create_file", lambda *_: never.wait(SECONDS))
-        server.log.limit_waits(0.05)
+        server.log.limit_wait_times(0.05)
         with pytest.raises(
             LogFailed, match="the server is shutting down, and the state store at memory has"
         ):
@@ -373,7 +375,7 @@ class TestAStoreThatFails:
                 line = FaultyLine(shared, random.Random(choose.random()), 0.1)
                 try:
                     servers.append(open_server(line))
-                    servers[-1].log.limit_waits(0.02)
+                    servers[-1].log.limit_wait_times(0.02)
                 except (LogFailed, StoreError):
                     continue
             server = choose.choice(servers)

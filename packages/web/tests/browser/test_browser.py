@@ -15,7 +15,7 @@ from beam_runner_model.observation import (
     Execution,
     ObservedBundle,
     StackFrame,
-    StageSeries,
+    StageTimeSeries,
     ThreadStack,
 )
 from waiting import eventually
@@ -257,7 +257,7 @@ def test_pages_are_accessible_and_fit_screen(
     job, failed = server.submit(), server.submit(name="a-name-without-a-break" * 5)
     now = time.time()
     points = tuple((now - 600 + 10 * n, 1_790_000_000_000, 1000 * n, 1, n * n) for n in range(50))
-    job.past = (StageSeries("s", points),)
+    job.past = (StageTimeSeries("s", points),)
     job.runs, job.threads = BLOCKED, STACKS
     figures(job)
     job.reporter.report_message(Importance.WARNING, "look " * 200, "Count")

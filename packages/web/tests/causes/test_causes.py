@@ -13,7 +13,7 @@ from beam_runner_jobservices.figures.texts import MAX_TIMESTAMP
 from beam_runner_jobservices.wire.descriptions import describe_pipeline
 from beam_runner_model.failures import FailedBundle
 from beam_runner_model.jobs import Importance, JobInfo, JobMetrics, JobState, MetricCell, StateEvent
-from beam_runner_model.observation import BundlePlace, Execution, StackFrame, ThreadStack
+from beam_runner_model.observation import BundleProcessKind, Execution, StackFrame, ThreadStack
 from beam_runner_model.rendering import render_record
 from beam_runner_model.waits import Wait, WaitKind
 from starlette.testclient import TestClient
@@ -188,7 +188,7 @@ def _fused(field: str, value: int) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("sdk", ["", "python"])
 def test_cause_shows_stack_only_if_thread_is_unambiguous(sdk: str) -> None:
-    here = bundle(1, 20.0, 20.0, BundlePlace.HARNESS)
+    here = bundle(1, 20.0, 20.0, BundleProcessKind.HARNESS)
     pid = 0 if sdk else 47
     at_work = ThreadStack("node", pid, "a", (LIBRARY, HARNESS, ASK), sdk)
     elsewhere = ThreadStack("node", pid, "b", (LIBRARY, HARNESS, MAIN), sdk)
@@ -338,13 +338,13 @@ def test_running_code_page_links_to_spark_web_pages(web: TestClient, job: Any) -
 @pytest.mark.parametrize(
     ("where", "urn", "opened", "text"),
     [
-        (BundlePlace.PROCESS, "beam:env:docker:v1", 1, "Count has 1 bundle"),
-        (BundlePlace.HARNESS, "beam:env:external:v1", 1, "one process of the SDK"),
-        (BundlePlace.PROCESS, "beam:env:docker:v1", 9, None),
+        (BundleProcessKind.PROCESS, "beam:env:docker:v1", 1, "Count has 1 bundle"),
+        (BundleProcessKind.HARNESS, "beam:env:external:v1", 1, "one process of the SDK"),
+        (BundleProcessKind.PROCESS, "beam:env:docker:v1", 9, None),
     ],
 )
 def test_idle_slots_are_explained(
-    where: BundlePlace, urn: str, opened: int, text: str | None
+    where: BundleProcessKind, urn: str, opened: int, text: str | None
 ) -> None:
     pipeline = word_count()
     pipeline.components.environments["python"].urn = urn

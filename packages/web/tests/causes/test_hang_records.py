@@ -15,7 +15,7 @@ import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
 from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import JobMetrics, JobState, MetricCell
-from beam_runner_model.observation import BundlePlace, Execution, StageSeries
+from beam_runner_model.observation import BundleProcessKind, Execution, StageTimeSeries
 from beam_runner_model.waits import Wait, WaitKind
 from starlette.testclient import TestClient
 
@@ -41,7 +41,7 @@ LOST = FailedBundle("s", 1, ("Count",), 7, FailureCause.LOST_PROCESS, error="los
 OPEN = stage("s", "Count", "open_bundles", 1)
 WAITING = stage("s", "Count", "backlog_bytes", 90_000)
 STANDING = bundle(7, 40.0, 40.0)
-STARTING = bundle(7, 90.0, 90.0, BundlePlace.STARTING_HARNESS)
+STARTING = bundle(7, 90.0, 90.0, BundleProcessKind.STARTING_HARNESS)
 
 
 def still(kind: WaitKind, **more: Any) -> Execution:
@@ -61,9 +61,9 @@ def mark(seconds: float) -> MetricCell:
     return stage("s", "Read/Lines", "output_watermark", int((NOW - seconds) * 1000))
 
 
-def series(*points: tuple[float, float, int]) -> StageSeries:
+def series(*points: tuple[float, float, int]) -> StageTimeSeries:
     """Returns the history of a stage. A point has its age and lag in seconds, and the waiting bytes."""
-    return StageSeries(
+    return StageTimeSeries(
         "s", tuple((NOW - age, int((NOW - lag) * 1000), size, 1, 0) for age, lag, size in points)
     )
 
@@ -75,7 +75,7 @@ class Case:
     kind: CauseKind | WaitKind
     runs: Execution = attrs.field(factory=Execution)
     metrics: tuple[MetricCell, ...] = (OPEN,)
-    past: tuple[StageSeries, ...] = ()
+    past: tuple[StageTimeSeries, ...] = ()
     state: JobState = JobState.RUNNING
     streaming: bool = False
 

@@ -10,7 +10,7 @@ import attrs
 import pytest
 from beam_runner_model.failures import FailedBundle, FailureCause
 from beam_runner_model.jobs import Importance, JobMetrics, JobState
-from beam_runner_model.observation import BundlePlace, Execution
+from beam_runner_model.observation import BundleProcessKind, Execution
 from beam_runner_model.rendering import render_record
 from beam_runner_model.waits import Wait, WaitKind
 from starlette.testclient import TestClient
@@ -123,17 +123,19 @@ def test_lost_process_is_reported_with_possible_cause(web: TestClient, job: Any)
 
 def test_bundle_that_waits_for_harness_is_not_reported_as_stuck(web: TestClient, job: Any) -> None:
     starts = Wait(WaitKind.HARNESS, count=1, seconds=90.0)
-    job.runs = Execution((bundle(7, 90.0, 90.0, BundlePlace.STARTING_HARNESS),), waits=(starts,))
+    job.runs = Execution(
+        (bundle(7, 90.0, 90.0, BundleProcessKind.STARTING_HARNESS),), waits=(starts,)
+    )
     (told,) = web.get(f"/api/v1/jobs/{job.id}").json()["causes"]
     assert (told["kind"], told["text"]) == (WaitKind.HARNESS, render_record(starts))
     assert "output of the process" in told["more"]
 
 
-@pytest.mark.parametrize("where", [BundlePlace.HARNESS, BundlePlace.PROCESS])
+@pytest.mark.parametrize("where", [BundleProcessKind.HARNESS, BundleProcessKind.PROCESS])
 def test_harness_that_reports_no_stacks_is_reported_with_hint(
-    web: TestClient, job: Any, where: BundlePlace
+    web: TestClient, job: Any, where: BundleProcessKind
 ) -> None:
     job.runs = Execution((bundle(7, 23.0, 21.5, where),))
     told = web.get(f"/api/v1/jobs/{job.id}").json()["causes"][0]
     assert "without any progress (process 47 on node)" in told["text"]
-    assert ("LOOPBACK" in told["more"]) == (where is BundlePlace.HARNESS)
+    assert ("LOOPBACK" in told["more"]) == (where is BundleProcessKind.HARNESS)

@@ -7,7 +7,7 @@ import time
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
 from beam_runner_model.jobs import JobMetrics, JobState
-from beam_runner_model.observation import Execution, StageSeries
+from beam_runner_model.observation import Execution, StageTimeSeries
 from starlette.testclient import TestClient
 from waiting import eventually
 
@@ -59,7 +59,7 @@ def test_stream_that_falls_behind_is_never_reported_as_healthy(
     job = server.submit(pipeline)
     now = time.time()
     job.past = (
-        StageSeries(
+        StageTimeSeries(
             "s", tuple((now - ago, int(1000 * (now - 60)), 0, 1, 0) for ago in (50, 30, 10))
         ),
     )

@@ -4,7 +4,7 @@ import re
 import time
 
 from beam_runner_model.jobs import JobMetrics, JobState
-from beam_runner_model.observation import StageSeries
+from beam_runner_model.observation import StageTimeSeries
 from starlette.testclient import TestClient
 from waiting import eventually
 
@@ -38,7 +38,7 @@ def test_timeline_includes_time_before_first_page_view(server: Server, web: Test
     job = server.submit()
     now = time.time()
     points = tuple((now - 1800 + 10 * n, START, 1000 * n, 1, 20 * n) for n in range(180))
-    job.past = (StageSeries("s", points),)
+    job.past = (StageTimeSeries("s", points),)
     job.given = JobMetrics(
         (
             stage("s", "Count", "output_watermark", START),
@@ -71,7 +71,7 @@ def test_timeline_on_overview_page_of_stream_shows_latest_stage(
         job = server.submit(streaming=streaming)
         now = time.time()
         points = tuple((now - 900 + 10 * n, START, 1000 * n, 1, n) for n in range(90))
-        job.past = (StageSeries("s", points), StageSeries("w", points))
+        job.past = (StageTimeSeries("s", points), StageTimeSeries("w", points))
         late, later = int((now - 5) * 1000), int((now - 60) * 1000)
         job.given = JobMetrics(
             (

@@ -15,7 +15,7 @@ from beam_runner_storage.durable.folders import sync_files
 from beam_runner_storage.stores.ports import MissingFileError, NoStoreError, StoreError
 from beam_runner_storage.stores.spec import StoreSpec
 from beam_runner_storage.temporary import SharedTemporaryFolder, TemporaryFolder
-from beam_runner_storage.unavailable import NeighbourUnavailable, convert_disk_errors
+from beam_runner_storage.unavailable import ExternalSystemUnavailable, convert_disk_errors
 
 from beam_runner_data.fetching.access import get_local_files_folder
 from beam_runner_data.fetching.machine_files import MachineFileCache
@@ -98,10 +98,10 @@ class FileCache:
             own = TemporaryFolder("data-", common.path)
             cache = cls(own.path, MachineFileCache(spec.open_store(), common.path, url=spec.url))
         except BaseException:
-            common.leave_folder()
+            common.release_folder()
             raise
         cache.in_extents = spec.accepts_files
-        cache._closing = [common.leave_folder, own.remove_folder]
+        cache._closing = [common.release_folder, own.remove_folder]
         return cache
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class FileCache:
 
         Raises:
             OSError: The store has lost a file.
-            NeighbourUnavailable: The store doesn't respond, or the disk is full.
+            ExternalSystemUnavailable: The store doesn't respond, or the disk is full.
         """
         if self._machine is None:
             return
@@ -131,20 +131,20 @@ class FileCache:
         wanted.update((name, frozenset(some)) for name, some in rows.items())
         with self._lock:
             self._needed = set(wanted)
-            self._fetch_missing(self._machine, wanted)
+            self._fetch_missing_files(self._machine, wanted)
 
     def fetch_files(self, names: Collection[str]) -> None:
         """Fetches files, and retains them until the next call.
 
         Raises:
             OSError: The store has lost a file.
-            NeighbourUnavailable: The store doesn't respond, or the disk is full.
+            ExternalSystemUnavailable: The store doesn't respond, or the disk is full.
         """
         if self._machine is None:
             return
         with self._lock:
             self._held = set(names)
-            self._fetch_missing(self._machine, dict.fromkeys(names))
+            self._fetch_missing_files(self._machine, dict.fromkeys(names))
 
     def persist_files(self, names: Sequence[str], *, hold: bool = False) -> None:
         """Persists new files; on return they are durable and visible to other machines.
@@ -155,7 +155,7 @@ class FileCache:
 
         Raises:
             OSError: A file can't be persisted.
-            NeighbourUnavailable: The store rejects a file, or the disk is full.
+            ExternalSystemUnavailable: The store rejects a file, or the disk is full.
             NoStoreError: The job has no store.
         """
         machine = self._machine
@@ -171,7 +171,7 @@ class FileCache:
             (self._held if hold else self._needed).update(names)
             self._remove_unneeded_copies()
 
-    def _fetch_missing(self, machine: MachineFileCache, wanted: Mapping[str, _Rows]) -> None:
+    def _fetch_missing_files(self, machine: MachineFileCache, wanted: Mapping[str, _Rows]) -> None:
         for name in wanted.keys() & self._here.keys():
             self._here[name] = self._here.pop(name)
         missing = [file for file in wanted.items() if not self._is_cached(*file)]
@@ -189,7 +189,7 @@ class FileCache:
         before = self._here.get(name)
         if before is None and path.exists():
             return  # this process wrote the file and hasn't persisted the file yet
-        with self._convert_errors(machine):
+        with self._convert_store_errors(machine):
             path.parent.mkdir(parents=True, exist_ok=True)
             machine.link_file(name, rows, path)
         if before is not None and rows is not None and before.rows is not None:
@@ -197,12 +197,12 @@ class FileCache:
         self._record_copy(name, rows)
 
     def _upload_file(self, machine: MachineFileCache, name: str) -> None:
-        with self._convert_errors(machine):
+        with self._convert_store_errors(machine):
             machine.upload_file(name, self.folder / name)
         self._record_copy(name, None)
 
     @contextmanager
-    def _convert_errors(self, machine: MachineFileCache) -> Iterator[None]:
+    def _convert_store_errors(self, machine: MachineFileCache) -> Iterator[None]:
         """Converts errors of the store and of the disk to the errors that `persist_files` documents."""
         try:
             with convert_disk_errors(self.folder):
@@ -212,7 +212,9 @@ class FileCache:
         except MissingFileError as error:
             raise OSError(str(error)) from error
         except StoreError as error:
-            raise NeighbourUnavailable(f"the data store at {machine.url}", str(error)) from error
+            raise ExternalSystemUnavailable(
+                f"the data store at {machine.url}", str(error)
+            ) from error
 
     def _record_copy(self, name: str, rows: _Rows) -> None:
         self._here[name] = _CachedCopy(rows, (self.folder / name).stat().st_size)

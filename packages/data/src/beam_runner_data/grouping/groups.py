@@ -19,7 +19,7 @@ from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import GroupChunk
 from beam_runner_model.panes import ONLY_FIRING, encode_pane
 from beam_runner_model.strategy import WindowingStrategy
-from beam_runner_model.timestamp_combiners import get_timestamp_reducer
+from beam_runner_model.timestamp_combiners import get_timestamp_selector
 from beam_runner_model.value_pieces import GroupValues
 from beam_runner_model.window_coders import (
     WindowCoder,
@@ -100,13 +100,13 @@ class ColumnGroups:
         np.cumsum(sizes[self.order], out=ends[1:])
         return ends[self.starts]
 
-    def take_values(self, first: int, last: int) -> pa.Array:
+    def copy_values_of_groups(self, first: int, last: int) -> pa.Array:
         """Returns a concatenated copy of the values of a range of groups, given by its start and exclusive end."""
         return self.values.take(pa.array(self.order[self.starts[first] : self.starts[last]]))
 
     def join_values(self, first: int, last: int) -> list[bytes]:
         """Returns a list with the concatenated values of each group in a range of groups."""
-        values = self.take_values(first, last)
+        values = self.copy_values_of_groups(first, last)
         ends = read_large_offsets(values)[self.starts[first : last + 1] - self.starts[first]]
         blobs = pa.LargeBinaryArray.from_buffers(
             pa.large_binary(), last - first, [None, pa.py_buffer(ends), values.buffers()[2]]
@@ -115,7 +115,7 @@ class ColumnGroups:
         return listed
 
 
-def group_batches(
+def group_row_batches(
     batches: Sequence[pa.RecordBatch],
     strategy: WindowingStrategy | None = None,
     merger: WindowMerger | None = None,
@@ -144,7 +144,7 @@ def group_batches(
         codes = rows.key_codes * window_count + rows.window_codes
     order = compute_stable_order(codes)
     ordered = codes[order]
-    starts = find_starts_of_equal_numbers(ordered)
+    starts = find_starts_of_equal_runs(ordered)
     group_codes = ordered[starts[:-1]]
     windows: bytes | list[bytes] = rows.windows[0]
     if rows.window_codes is not None:
@@ -166,7 +166,7 @@ def group_into_chunks(
         ValueError: The windows need a merger, and none was given.
     """
     if batches:
-        yield from build_chunks(group_batches(batches, strategy, merger), strategy)
+        yield from build_chunks(group_row_batches(batches, strategy, merger), strategy)
 
 
 def build_chunks(groups: ColumnGroups, strategy: WindowingStrategy) -> Iterator[GroupChunk]:
@@ -175,11 +175,11 @@ def build_chunks(groups: ColumnGroups, strategy: WindowingStrategy) -> Iterator[
     counts = groups.count_values()
     windows = groups.windows
     ends = groups.compute_value_ends()
-    for first, last in _divide_into_chunks(ends):
+    for first, last in _divide_groups_into_chunks(ends):
         values: list[GroupValues]
         # Sort the values of one chunk at a time, so that only a few megabytes are copied at once.
         if ends[last] - ends[first] > _CHUNK_BYTES:
-            values = [split_column_values(groups.take_values(first, last))]
+            values = [split_column_values(groups.copy_values_of_groups(first, last))]
         else:
             values = [*groups.join_values(first, last)]
         yield GroupChunk(
@@ -192,7 +192,7 @@ def build_chunks(groups: ColumnGroups, strategy: WindowingStrategy) -> Iterator[
         )
 
 
-def _divide_into_chunks(ends: Integers) -> Iterator[tuple[int, int]]:
+def _divide_groups_into_chunks(ends: Integers) -> Iterator[tuple[int, int]]:
     """Divides groups into chunks of limited group count and byte size.
 
     A group that exceeds the byte limit is a chunk by itself.
@@ -275,7 +275,7 @@ def _group_sessions(rows: ShardRows) -> ColumnGroups:
         for start, end in zip(begins[firsts].tolist(), furthest[lasts].tolist(), strict=True)
     ]
     arrival = compute_stable_order(session_of_row)
-    starts = find_starts_of_equal_numbers(session_of_row[arrival])
+    starts = find_starts_of_equal_runs(session_of_row[arrival])
     return _build_groups(rows, arrival, starts, keys[firsts], windows)
 
 
@@ -292,7 +292,7 @@ def _merge_windows(
     pairs, pair_of_row = np.unique(rows.key_codes * len(decoded) + codes, return_inverse=True)
     asked = [
         [decoded[code] for code in (pairs[first:last] % len(decoded)).tolist()]
-        for first, last in pairwise(find_starts_of_equal_numbers(pairs // len(decoded)).tolist())
+        for first, last in pairwise(find_starts_of_equal_runs(pairs // len(decoded)).tolist())
     ]
     merged: dict[Window, int] = {}
     code_of_pair = [
@@ -336,14 +336,14 @@ def _build_groups(
     )
 
 
-def find_starts_of_equal_numbers(ordered: Integers) -> Integers:
+def find_starts_of_equal_runs(ordered: Integers) -> Integers:
     """Returns the start index of each sequence of equal numbers in a sorted column, followed by the column's length."""
     changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     return np.concatenate(([0], changes, [len(ordered)])).astype(np.int64)
 
 
 def _compute_timestamps(groups: ColumnGroups, strategy: WindowingStrategy) -> Integers:
-    choose = get_timestamp_reducer(strategy.timestamp_combiner)
+    choose = get_timestamp_selector(strategy.timestamp_combiner)
     if groups.timestamps is not None and choose is not None:
         combine = np.minimum if choose is min else np.maximum
         return combine.reduceat(groups.timestamps, groups.starts[:-1])

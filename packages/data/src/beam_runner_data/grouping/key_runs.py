@@ -18,10 +18,10 @@ from beam_runner_data.grouping.groups import (
     Integers,
     ShardRows,
     concatenate_batches,
-    find_starts_of_equal_numbers,
+    find_starts_of_equal_runs,
 )
 from beam_runner_data.rows.columns import compute_stable_order, read_large_offsets
-from beam_runner_data.rows.key_partitioning import PartitioningRules, partition_to_fit
+from beam_runner_data.rows.key_partitioning import PartitioningRules, partition_rows_to_fit_memory
 
 _PART_ROWS = 64 * 1024
 """The maximum number of rows of a part. The Fn API needs two bundles for each part, and the end of
@@ -75,7 +75,7 @@ def sort_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[KeySortedElements
     rows = concatenate_batches(together)
     order = compute_stable_order(rows.key_codes)
     codes = rows.key_codes[order]
-    ends = find_starts_of_equal_numbers(codes)[1:]
+    ends = find_starts_of_equal_runs(codes)[1:]
     sizes = np.cumsum(np.diff(read_large_offsets(rows.values))[order])
     first = 0
     while first < len(order):
@@ -87,7 +87,7 @@ def sort_by_key(batches: Iterable[pa.RecordBatch]) -> Iterator[KeySortedElements
         ends_key = last > first
         if not ends_key:
             last = most
-        yield _build_part(rows, order[first:last], codes[first:last], ends_key=ends_key)
+        yield _build_sorted_part(rows, order[first:last], codes[first:last], ends_key=ends_key)
         first = last
 
 
@@ -101,7 +101,7 @@ def sort_large_shard_by_key(
         weight: total size of the rows in memory, in bytes.
         rules: rules for the partitioning of the rows by key.
     """
-    for run in partition_to_fit(rules, batches, weight):
+    for run in partition_rows_to_fit_memory(rules, batches, weight):
         if run.memory_size <= rules.budget:
             yield from sort_by_key(run.read_batches())
             continue
@@ -115,10 +115,10 @@ def sort_large_shard_by_key(
             yield before
 
 
-def _build_part(
+def _build_sorted_part(
     rows: ShardRows, order: Integers, codes: Integers, *, ends_key: bool
 ) -> KeySortedElements:
-    runs = find_starts_of_equal_numbers(codes)
+    runs = find_starts_of_equal_runs(codes)
     windows: bytes | list[bytes] = rows.windows[0]
     if rows.window_codes is not None:
         windows = [rows.windows[code] for code in rows.window_codes[order].tolist()]
@@ -133,7 +133,7 @@ def _build_part(
     )
 
 
-def join_elements(values: pa.Array) -> ElementChunk:
+def join_elements_to_chunk(values: pa.Array) -> ElementChunk:
     """Returns elements as one chunk, without decoding any of them."""
     offsets = read_large_offsets(values)
     start, end = int(offsets[0]), int(offsets[-1])

@@ -17,7 +17,7 @@ from beam_runner_engine.keyed.merging import select_merger
 from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import FlushBarrier, GroupChunk
 from beam_runner_model.strategy import MergeStatus, WindowingStrategy
-from beam_runner_model.timestamp_combiners import get_timestamp_reducer
+from beam_runner_model.timestamp_combiners import get_timestamp_selector
 from beam_runner_model.value_pieces import GroupValues
 from beam_runner_model.window_coders import (
     decode_max_timestamp,
@@ -36,7 +36,7 @@ from beam_runner_data.rows.key_partitioning import (
     RowPartition,
     SpillFiles,
     create_key_rules,
-    partition_to_fit,
+    partition_rows_to_fit_memory,
 )
 from beam_runner_data.rows.values import read_file_values
 
@@ -73,7 +73,7 @@ class LargeShard:
         Raises:
             ValueError: The windows need a merger, and `merger` is None.
         """
-        for run in partition_to_fit(
+        for run in partition_rows_to_fit_memory(
             create_key_rules(self.budget, self.files, self.shards), batches, weight
         ):
             if run.memory_size <= self.budget:
@@ -96,7 +96,7 @@ class LargeShard:
             yield self._build_group(run, run.common_key, windows.pop())
             return
         by_window = PartitioningRules(build_window_column, self.budget, self.files)
-        for part in partition_to_fit(by_window, batches, run.memory_size):
+        for part in partition_rows_to_fit_memory(by_window, batches, run.memory_size):
             if part.memory_size <= self.budget:
                 yield from group_into_chunks(list(part.read_batches()), strategy)
             else:
@@ -132,7 +132,7 @@ class LargeShard:
 
     def _compute_timestamp(self, run: RowPartition, window: bytes) -> int:
         end = decode_max_timestamp(self.strategy.window_coder, window)
-        choose = get_timestamp_reducer(self.strategy.timestamp_combiner)
+        choose = get_timestamp_selector(self.strategy.timestamp_combiner)
         if choose is None:
             return end
         of_column = pc.min if choose is min else pc.max

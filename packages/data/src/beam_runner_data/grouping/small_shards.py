@@ -13,7 +13,7 @@ from beam_runner_engine.keyed.ports import WindowMerger
 from beam_runner_model.chunks import GroupChunk
 from beam_runner_model.strategy import WindowingStrategy
 
-from beam_runner_data.grouping.groups import build_chunks, group_batches
+from beam_runner_data.grouping.groups import build_chunks, group_row_batches
 
 
 def group_shards_into_chunks(
@@ -37,7 +37,7 @@ def group_shards_into_chunks(
     by_shard: list[list[GroupChunk]] = [[] for _ in shards]
     if not batches:
         return by_shard
-    groups = group_batches(batches, strategy, merger)
+    groups = group_row_batches(batches, strategy, merger)
     # Groups are in the order of their keys' first rows, so the groups of a shard are adjacent.
     row_ends = np.cumsum([sum(map(len, own)) for own in shards])
     shard_of_group = np.searchsorted(row_ends, groups.order[groups.starts[:-1]], side="right")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from beam_runner_storage.unavailable import (
-    NeighbourUnavailable,
+    ExternalSystemUnavailable,
     build_disk_error,
     is_disk_unavailable,
 )
@@ -28,13 +28,13 @@ class FileError(Exception):
         self.is_permanent = is_permanent
 
     @classmethod
-    def create_missing_error(cls, path: Path) -> FileError | NeighbourUnavailable:
+    def create_missing_error(cls, path: Path) -> FileError | ExternalSystemUnavailable:
         """Returns the error for a missing file.
 
         If the folder of all jobs is also missing, the cause is an unmounted file system.
         """
         if not (path.parent.is_dir() or path.parent.parent.is_dir()):
-            return NeighbourUnavailable(
+            return ExternalSystemUnavailable(
                 f"the folder {path.parent.parent}",
                 f"the folder is missing, so the {cls.kind} {path} is unreachable; is it mounted?",
             )
@@ -48,7 +48,7 @@ class FileError(Exception):
     @classmethod
     def create_unreadable_error(
         cls, path: Path, error: Exception
-    ) -> FileError | NeighbourUnavailable:
+    ) -> FileError | ExternalSystemUnavailable:
         """Returns the error for a file that the operating system can't read."""
         if isinstance(error, OSError) and is_disk_unavailable(error):
             return build_disk_error(error, path.parent)

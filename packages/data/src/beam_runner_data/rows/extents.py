@@ -31,7 +31,7 @@ def find_byte_ranges(
     )
 
 
-def find_rows_within(
+def mark_rows_within_ranges(
     directory: npt.NDArray[np.void], runs: Iterable[tuple[int, int]]
 ) -> npt.NDArray[np.bool_]:
     """Returns whether each row lies in one of the ranges."""

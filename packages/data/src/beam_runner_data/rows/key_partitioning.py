@@ -120,7 +120,7 @@ def create_key_rules(budget: int, files: SpillFiles, shards: int) -> Partitionin
     return PartitioningRules(lambda batch: batch.column("key"), budget, files, shards)
 
 
-def partition_to_fit(
+def partition_rows_to_fit_memory(
     rules: PartitioningRules, batches: Iterable[pa.RecordBatch], weight: int, depth: int = 0
 ) -> Iterator[RowPartition]:
     """Yields all rows in partitions that fit into memory, or have a single partition key.
@@ -138,7 +138,9 @@ def partition_to_fit(
         if run.memory_size <= rules.budget or run.common_key is not None:
             yield run
         else:
-            yield from partition_to_fit(rules, run.read_batches(), run.memory_size, depth + 1)
+            yield from partition_rows_to_fit_memory(
+                rules, run.read_batches(), run.memory_size, depth + 1
+            )
     rules.files.remove_file(path)
 
 
@@ -216,7 +218,7 @@ class _PartitionWriter:
             size = 0
             for batch in waiting:
                 together.append(batch)
-                size += _count_bytes(batch)
+                size += _count_bytes_of_rows(batch)
                 if size >= PIECE_BYTES:
                     self._write_row(run, together, size)
                     together, size = [], 0
@@ -253,6 +255,6 @@ class _PartitionWriter:
         self._file.discard()
 
 
-def _count_bytes(batch: pa.RecordBatch) -> int:
+def _count_bytes_of_rows(batch: pa.RecordBatch) -> int:
     """Returns the size of keys and values in bytes; for a slice of a batch, the size of the slice."""
     return sum(len(concatenate_values(batch.column(name))) for name in ("key", "value"))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from beam_runner_storage.stores.ports import FileStore
 
-from beam_runner_data.rows.extents import REQUEST_BYTES, find_byte_ranges, find_rows_within
+from beam_runner_data.rows.extents import REQUEST_BYTES, find_byte_ranges, mark_rows_within_ranges
 from beam_runner_data.rows.files import find_directory, read_directory
 
 
@@ -70,7 +70,7 @@ class PartialFile:
             self._store.fetch_file_part(self._name, self._path, start, end)
             came += end - start
         if runs:
-            self._write_available_rows(there | find_rows_within(directory, runs))
+            self._write_available_rows(there | mark_rows_within_ranges(directory, runs))
         return came
 
     def remove_file(self) -> None:
@@ -96,7 +96,7 @@ class PartialFile:
                 self._store.fetch_file_part(self._name, part, start, rest)
                 came += rest - start
             self._write_available_rows(
-                find_rows_within(read_directory(_map_file(part), start), [(rest, size)])
+                mark_rows_within_ranges(read_directory(_map_file(part), start), [(rest, size)])
             )
         os.replace(part, self._path)
         return came

@@ -9,7 +9,7 @@ import attrs
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import Output
 from beam_runner_model.buffers import BufferKind, BufferPlan
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.value_pieces import PIECE_BYTES
 from beam_runner_model.window_coders import decode_window
 from beam_runner_model.windows import Window
@@ -24,7 +24,7 @@ INLINE_BYTES = 32 * 1024
 
 
 @attrs.frozen
-class _RowFacts:
+class _RowDescription:
     """Attributes of a written row, without the data of the row."""
 
     shard: int
@@ -70,7 +70,7 @@ class RowBufferWriter:
         self._name = name
         self._most_inline = INLINE_BYTES if inline is None else inline
         self._in_extents = in_extents and buffer.kind.is_shuffle
-        self._rows: list[_RowFacts] = []
+        self._rows: list[_RowDescription] = []
         self._inline: list[Row] = []
         self._size = 0
         self._file: RowFileWriter | None = None
@@ -80,7 +80,7 @@ class RowBufferWriter:
         """Adds a row in memory, and writes the collected rows to the file when they are too large."""
         size = len(row.data)
         told = (row.shard, size, row.count, row.min_timestamp, row.windows, row.work)
-        self._rows.append(_RowFacts(*told))
+        self._rows.append(_RowDescription(*told))
         self._size += size
         if self._file is not None:
             self._file.write(row)
@@ -157,7 +157,7 @@ class RowBufferWriter:
 
     def _build_data(self, numbers: list[int]) -> Data:
         rows = [self._rows[number] for number in numbers]
-        facts = DataFacts(
+        facts = DataStatistics(
             count=sum(row.count for row in rows),
             size=sum(row.size for row in rows),
             min_timestamp=min(row.min_timestamp for row in rows),
@@ -175,7 +175,7 @@ class RowBufferWriter:
             tuple((self._inline[n].kind, self._inline[n].data) for n in numbers),
         )
 
-    def _decode_windows(self, rows: list[_RowFacts]) -> frozenset[Window] | None:
+    def _decode_windows(self, rows: list[_RowDescription]) -> frozenset[Window] | None:
         if any(row.windows is None for row in rows):
             return None
         told = frozenset[bytes]().union(*(row.windows or () for row in rows))
@@ -196,5 +196,5 @@ def _sum_restriction_sizes(works: Iterable[int | None]) -> int | None:
 
 def build_inline_data(name: str, row: Row) -> Data:
     """Returns a single row of elements as inline data of a buffer."""
-    facts = DataFacts(row.count, len(row.data), row.min_timestamp, windows=None)
+    facts = DataStatistics(row.count, len(row.data), row.min_timestamp, windows=None)
     return Data(InlineRows(name, ((row.kind, row.data),)), facts)

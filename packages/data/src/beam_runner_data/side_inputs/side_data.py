@@ -12,7 +12,7 @@ from beam_runner_engine.scheduler.data import Data
 from beam_runner_model.lengths import encode_count
 from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
 
-from beam_runner_data.grouping.groups import group_batches
+from beam_runner_data.grouping.groups import group_row_batches
 from beam_runner_data.rows.columns import concatenate_values, decode_batch, get_windows
 from beam_runner_data.rows.files import read_referenced_rows
 from beam_runner_data.rows.refs import FileRows, RowsRef
@@ -57,7 +57,7 @@ class InMemorySideInput:
         ]
         if not batches:
             return cls({})
-        groups = group_batches(batches)
+        groups = group_row_batches(batches)
         keys = groups.keys.to_pylist()
         windows = groups.windows
         if isinstance(windows, bytes):

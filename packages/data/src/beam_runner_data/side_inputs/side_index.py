@@ -29,10 +29,10 @@ from beam_runner_model.value_pieces import PIECE_BYTES, ValuePieces
 from beam_runner_data.rows.refs import SIDE
 from beam_runner_data.rows.values import join_parts_to_pieces
 from beam_runner_data.side_inputs.side_index_files import (
-    CheckedArray,
     IndexFile,
     SourceFiles,
-    read_index_facts,
+    VerifiedArray,
+    read_index_description,
 )
 
 HASH = np.dtype("<u8")
@@ -79,14 +79,14 @@ class SideInputIndex:
     """Reader of an existing side-input index; thread-safe."""
 
     def __init__(self, folder: Path, path: Path) -> None:
-        about = read_index_facts(path / "about.json")
+        about = read_index_description(path / "about.json")
         self._windows = {bytes.fromhex(text): n for n, text in enumerate(about["windows"])}
         parts = {name: IndexFile(*part) for name, part in about["parts"].items()}
         sources = [(folder / name, checksum) for name, checksum in about["sources"]]
         self._files = SourceFiles([(path / "data", parts["data"].checksum), *sources])
-        self._hashes = CheckedArray(path / "hashes", HASH, parts["hashes"])
-        self._groups = CheckedArray(path / "groups", GROUP, parts["groups"])
-        self._extents = CheckedArray(path / "extents", EXTENT, parts["extents"])
+        self._hashes = VerifiedArray(path / "hashes", HASH, parts["hashes"])
+        self._groups = VerifiedArray(path / "groups", GROUP, parts["groups"])
+        self._extents = VerifiedArray(path / "extents", EXTENT, parts["extents"])
 
     def read_values(self, window: bytes, key: bytes) -> bytes | ValuePieces:
         """Returns all values of a key in a window, in their original order."""
@@ -104,7 +104,7 @@ class SideInputIndex:
 
     def read_keys(self, window: bytes) -> bytes | ValuePieces:
         """Yields the distinct keys of a window, in the order of their digests."""
-        chosen = self._select_groups(window)
+        chosen = self._read_groups_of_window(window)
 
         def read(start: int, end: int) -> bytes:
             return b"".join(self._read_key(group) for group in chosen[start:end])
@@ -113,7 +113,7 @@ class SideInputIndex:
 
     def read_groups(self, window: bytes) -> bytes | ValuePieces:
         """Yields each key of a window, the number of its values and its values, in the order of `read_keys`."""
-        chosen = self._select_groups(window)
+        chosen = self._read_groups_of_window(window)
 
         def read(start: int, end: int) -> bytes:
             parts: list[bytes] = []
@@ -138,7 +138,7 @@ class SideInputIndex:
         group: np.void = self._groups.read_part(place, place + 1)[0]
         return group
 
-    def _select_groups(self, window: bytes) -> Groups:
+    def _read_groups_of_window(self, window: bytes) -> Groups:
         """Yields the groups of a window; scans all groups."""
         groups = self._groups.read_all()
         number = self._windows.get(window)

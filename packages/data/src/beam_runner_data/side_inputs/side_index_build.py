@@ -32,7 +32,11 @@ from beam_runner_data.side_inputs.side_index import (
     compute_digest,
     get_indexes_folder,
 )
-from beam_runner_data.side_inputs.side_index_files import ArrayWriter, IndexFile, write_index_facts
+from beam_runner_data.side_inputs.side_index_files import (
+    ArrayWriter,
+    IndexFile,
+    write_index_description,
+)
 
 PARTITION_BYTES = 32 << 20
 """Approximate size of a partition of index entries in bytes. A partition is sorted in memory."""
@@ -182,7 +186,7 @@ class _IndexBuilder:
             "windows": [window.hex() for window in self._windows],
             "parts": {name: attrs.astuple(part) for name, part in parts.items()},
         }
-        write_index_facts(self._part / "about.json", about)
+        write_index_description(self._part / "about.json", about)
 
     def _partition_row(self, place: _RowLocation, row: pa.Buffer) -> None:
         batch = decode_batch(row)

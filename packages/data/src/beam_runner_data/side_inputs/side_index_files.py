@@ -71,7 +71,7 @@ class ArrayWriter:
         self._count += len(block)
 
 
-class CheckedArray:
+class VerifiedArray:
     """A memory-mapped array in a file, whose parts are verified when they are read; thread-safe."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any], part: IndexFile) -> None:
@@ -156,14 +156,14 @@ class _SourceFile:
         return self._rows.whole.slice(at, size).to_pybytes()
 
 
-def write_index_facts(path: Path, about: dict[str, Any]) -> None:
+def write_index_description(path: Path, about: dict[str, Any]) -> None:
     """Writes the description of an index, `about.json`, with a checksum."""
     text = json.dumps(about).encode()
     path.write_bytes(xxhash.xxh3_64_hexdigest(text).encode() + text)
 
 
-def read_index_facts(path: Path) -> dict[str, Any]:
-    """Reads the description of an index that `write_index_facts` wrote.
+def read_index_description(path: Path) -> dict[str, Any]:
+    """Reads the description of an index that `write_index_description` wrote.
 
     Raises:
         SideIndexError: The file is missing, or differs from the written data.

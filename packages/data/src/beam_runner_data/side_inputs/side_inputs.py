@@ -68,7 +68,7 @@ class BundleSideInputs:
         if use.latest:
             return read_latest_element(self._folder, data, window)
         if any(len(one.facts.windows or ()) != 1 for one in data):
-            return self._load_by_key(use).read_values(window, b"")
+            return self._load_content_by_key(use).read_values(window, b"")
         elements = self._elements.setdefault(use.name, {})
         if window not in elements:
             elements[window] = read_window_elements(self._folder, data)
@@ -80,20 +80,20 @@ class BundleSideInputs:
     def read_values(
         self, transform_id: str, tag: str, window: bytes, key: bytes
     ) -> bytes | ValuePieces:
-        return self._load_by_key(self._uses[transform_id, tag]).read_values(window, key)
+        return self._load_content_by_key(self._uses[transform_id, tag]).read_values(window, key)
 
     def read_keys(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
-        return self._load_by_key(self._uses[transform_id, tag]).read_keys(window)
+        return self._load_content_by_key(self._uses[transform_id, tag]).read_keys(window)
 
     def read_groups(self, transform_id: str, tag: str, window: bytes) -> bytes | ValuePieces:
         """Yields each key of a window with the number of its values and its values."""
-        return self._load_by_key(self._uses[transform_id, tag]).read_groups(window)
+        return self._load_content_by_key(self._uses[transform_id, tag]).read_groups(window)
 
-    def _load_by_key(self, use: SideInputUse) -> SideInputContent:
+    def _load_content_by_key(self, use: SideInputUse) -> SideInputContent:
         """Returns the content of all windows of a side input, which finds values by window and key."""
         keyed = self._keyed.get(use.name)
         if keyed is None:
-            data = _order_data(self._shown.get(use.name, {}).values())
+            data = _order_data_of_windows(self._shown.get(use.name, {}).values())
             if sum(one.facts.size for one in data) <= IN_MEMORY_BYTES:
                 keyed = InMemorySideInput.load_data(self._folder, data)
             else:
@@ -102,7 +102,7 @@ class BundleSideInputs:
         return keyed
 
 
-def _order_data(windows: Iterable[Sequence[Data]]) -> tuple[Data, ...]:
+def _order_data_of_windows(windows: Iterable[Sequence[Data]]) -> tuple[Data, ...]:
     """Returns the distinct data of all windows, in an order that respects the order of each window.
 
     Each window has its data in order of arrival, so the orders of all windows are consistent.

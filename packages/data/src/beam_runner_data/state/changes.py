@@ -52,7 +52,7 @@ def build_segment_of_changes(
     draft = build_small_segment(
         (entry for change in changes for entry in _build_entries(*change)), None
     )
-    draft.net -= _estimate_hidden_bytes(readers, changes)
+    draft.net -= _estimate_deleted_bytes(readers, changes)
     return draft
 
 
@@ -89,7 +89,7 @@ def _join_removed_leading_subkeys(
     )
 
 
-def _estimate_hidden_bytes(
+def _estimate_deleted_bytes(
     readers: Sequence[SegmentReader], changes: Sequence[tuple[bytes, CellDelta]]
 ) -> int:
     """Returns the approximate bytes of live data that the changes delete or replace, by sampling if there are many."""

@@ -52,7 +52,7 @@ class CompactionResult:
     plan: CompactionPlan
     merged: Segment | None
 
-    def apply_to(self, segments: Sequence[Segment]) -> StateCommit:
+    def replace_segments(self, segments: Sequence[Segment]) -> StateCommit:
         """Replaces the merged segments in the list of segments, to which bundles may have appended
         segments, and returns the new list.
 
@@ -112,7 +112,7 @@ def compute_merged_level(segments: Sequence[Segment]) -> int:
     return 1 + max(segment.level for segment in segments)
 
 
-def is_mostly_hidden(readers: Sequence[SegmentReader]) -> bool:
+def is_mostly_deleted(readers: Sequence[SegmentReader]) -> bool:
     """Returns whether newer segments delete or replace at least half of the data of these segments.
 
     `segments` must be all segments of a shard.
@@ -131,7 +131,7 @@ def find_full_segment_tier(sizes: Sequence[int], most: int | None = None) -> tup
     found: tuple[int, int] | None = None
     collapsed = list(sizes)
     while True:
-        run = _find_newest_full_tier(collapsed)
+        run = _find_newest_full_segment_tier(collapsed)
         if run is None or (found and not run[0] <= found[0] < run[1]):
             return found
         start, stop = run
@@ -144,11 +144,11 @@ def find_full_segment_tier(sizes: Sequence[int], most: int | None = None) -> tup
         collapsed = [*sizes[:start], size, *sizes[stop:]]
 
 
-def _find_newest_full_tier(sizes: Sequence[int]) -> tuple[int, int] | None:
+def _find_newest_full_segment_tier(sizes: Sequence[int]) -> tuple[int, int] | None:
     highest = 0
     tiers = []
     for size in reversed(sizes):
-        highest = max(highest, _compute_tier(size))
+        highest = max(highest, _compute_segment_tier(size))
         tiers.append(highest)
     stop = len(sizes)
     for _, run in groupby(tiers):
@@ -159,7 +159,7 @@ def _find_newest_full_tier(sizes: Sequence[int]) -> tuple[int, int] | None:
     return None
 
 
-def _compute_tier(size: int) -> int:
+def _compute_segment_tier(size: int) -> int:
     tier = 0
     while size >= _LOWEST_TIER * NEIGHBOURS ** (tier + 1):
         tier += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from beam_runner_data.state.records import Entry, HiddenSubkeys, SegmentReader
+from beam_runner_data.state.records import DeletedSubkeys, Entry, SegmentReader
 
 
 class FilteredSegment(ABC):
@@ -23,31 +23,37 @@ class FilteredSegment(ABC):
         # filter.
         self.net = 0
 
-    def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
-        return None if self._is_skipped(cell) else self._reader.read_hidden_subkeys(cell)
+    def read_deleted_subkeys(self, cell: bytes) -> DeletedSubkeys | None:
+        return None if self._is_cell_skipped(cell) else self._reader.read_deleted_subkeys(cell)
 
     def read_row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
-        return None if self._is_skipped(cell) else self._reader.read_row(cell, subkey)
+        return None if self._is_cell_skipped(cell) else self._reader.read_row(cell, subkey)
 
     def read_rows(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, bytes | None]]:
-        return iter(()) if self._is_skipped(cell) else self._reader.read_rows(cell, start, end)
+        return iter(()) if self._is_cell_skipped(cell) else self._reader.read_rows(cell, start, end)
 
     def read_row_sizes(
         self, cell: bytes, start: bytes, end: bytes | None
     ) -> Iterator[tuple[bytes, bool, int | None]]:
-        return iter(()) if self._is_skipped(cell) else self._reader.read_row_sizes(cell, start, end)
+        return (
+            iter(())
+            if self._is_cell_skipped(cell)
+            else self._reader.read_row_sizes(cell, start, end)
+        )
 
     def sum_row_sizes(self, cell: bytes, start: bytes, end: bytes | None) -> int:
-        return 0 if self._is_skipped(cell) else self._reader.sum_row_sizes(cell, start, end)
+        return 0 if self._is_cell_skipped(cell) else self._reader.sum_row_sizes(cell, start, end)
 
     def read_entries(self) -> Iterator[Entry]:
-        return (entry for entry in self._reader.read_entries() if not self._is_skipped(entry[0]))
+        return (
+            entry for entry in self._reader.read_entries() if not self._is_cell_skipped(entry[0])
+        )
 
     def close(self) -> None:
         self._reader.close()
 
     @abstractmethod
-    def _is_skipped(self, cell: bytes) -> bool:
+    def _is_cell_skipped(self, cell: bytes) -> bool:
         """Returns whether the reader skips a cell."""

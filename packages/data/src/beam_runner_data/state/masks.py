@@ -19,5 +19,5 @@ class StateFilteredSegment(FilteredSegment):
         super().__init__(reader)
         self._names = frozenset(names)
 
-    def _is_skipped(self, cell: bytes) -> bool:
+    def _is_cell_skipped(self, cell: bytes) -> bool:
         return decode_cell_name(cell) in self._names

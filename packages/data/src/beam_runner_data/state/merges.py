@@ -81,7 +81,7 @@ class StateMerge:
 
         Returns 0 if the merge can no longer be adopted.
         """
-        return _find_end(self._plan.segments, segments)
+        return _find_end_of_merged_segments(self._plan.segments, segments)
 
     def apply_merge_to_commit(self, commit: StateCommit, name: str) -> StateCommit:
         """Returns a commit in which the merged state segment replaces its source segments; doesn't
@@ -95,9 +95,9 @@ class StateMerge:
         done = self._result.result()
         try:
             if done.merged is None:
-                return done.apply_to(commit.segments)
+                return done.replace_segments(commit.segments)
             named = attrs.evolve(done, merged=attrs.evolve(done.merged, path=name))
-            adopted = named.apply_to(commit.segments)
+            adopted = named.replace_segments(commit.segments)
         except ValueError:
             self.discard_merge()
             return commit
@@ -115,7 +115,7 @@ class StateMerge:
                 (self._folder / merged.path).unlink()
 
 
-def _find_end(part: Sequence[Segment], segments: Sequence[Segment]) -> int:
+def _find_end_of_merged_segments(part: Sequence[Segment], segments: Sequence[Segment]) -> int:
     start = segments.index(part[0]) if part[0] in segments else 0
     stop = start + len(part)
     return stop if tuple(segments[start:stop]) == tuple(part) else 0

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias, TypeVar
 from beam_runner_data.state.records import (
     HIDES,
     ROW,
+    DeletedSubkeys,
     Entry,
-    HiddenSubkeys,
     SegmentReader,
     decode_values,
     encode_values,
@@ -55,7 +55,7 @@ def find_live_values(readers: Sequence[SegmentReader], cell: bytes, subkey: byte
                 found.append(data)
             if replaces:
                 break
-        hides = reader.read_hidden_subkeys(cell)
+        hides = reader.read_deleted_subkeys(cell)
         if hides is not None and hides.contains_subkey(subkey):
             break
     found.reverse()
@@ -76,12 +76,12 @@ def scan_live_rows(
     delete.
     """
     layers: list[Iterator[tuple[bytes, int, bool, _T | None]]] = []
-    newer = HiddenSubkeys()
+    newer = DeletedSubkeys()
     for age, reader in enumerate(reversed(readers)):
-        first = newer.skip_range(start)
+        first = newer.find_next_remaining_subkey(start)
         if first is not None:
-            layers.append(_skip_hidden_rows(fetch(reader, cell, first, end), age, newer))
-        hides = reader.read_hidden_subkeys(cell)
+            layers.append(_skip_deleted_rows(fetch(reader, cell, first, end), age, newer))
+        hides = reader.read_deleted_subkeys(cell)
         if hides is not None:
             newer = newer.merge_with(hides)
             if newer.cleared:
@@ -105,29 +105,29 @@ def merge_segments(readers: Sequence[SegmentReader], *, oldest: bool) -> Iterato
     """
     streams = [_add_segment_age(reader, age) for age, reader in enumerate(reversed(readers))]
     here: bytes | None = None
-    hides: list[tuple[int, HiddenSubkeys]] = []
-    together = HiddenSubkeys()
+    hides: list[tuple[int, DeletedSubkeys]] = []
+    together = DeletedSubkeys()
     for (cell, kind, subkey), versions in groupby(_merge_sorted(streams), key=itemgetter(0, 1, 2)):
         if cell != here:
-            here, hides, together = cell, [], HiddenSubkeys()
+            here, hides, together = cell, [], DeletedSubkeys()
         if kind == HIDES:
             hides = [
-                (age, HiddenSubkeys(flag, payload)) for _, _, _, age, flag, payload in versions
+                (age, DeletedSubkeys(flag, payload)) for _, _, _, age, flag, payload in versions
             ]
             for _, one in hides:
                 together = together.merge_with(one)
             if not oldest:
                 yield cell, HIDES, b"", together.cleared, together.ranges
             continue
-        replaces, data = _join_versions(subkey, versions, hides)
+        replaces, data = _join_row_versions(subkey, versions, hides)
         if oldest:
             replaces = False
         if data is not None or (replaces and not together.contains_subkey(subkey)):
             yield cell, ROW, subkey, replaces, data
 
 
-def _join_versions(
-    subkey: bytes, versions: Iterator[tuple[Any, ...]], hides: Sequence[tuple[int, HiddenSubkeys]]
+def _join_row_versions(
+    subkey: bytes, versions: Iterator[tuple[Any, ...]], hides: Sequence[tuple[int, DeletedSubkeys]]
 ) -> tuple[bool, bytes | None]:
     """Yields the `replaces` flag and the data of the rows at one subkey (map or sort key), newest
     first. Omits rows that newer segments delete or replace.
@@ -149,8 +149,8 @@ def _join_versions(
     return replaces, found[0] if found else None
 
 
-def _skip_hidden_rows(
-    rows: Iterator[tuple[bytes, bool, _T | None]], age: int, newer: HiddenSubkeys
+def _skip_deleted_rows(
+    rows: Iterator[tuple[bytes, bool, _T | None]], age: int, newer: DeletedSubkeys
 ) -> Iterator[tuple[bytes, int, bool, _T | None]]:
     for subkey, replaces, payload in rows:
         if not newer.ranges or not newer.contains_subkey(subkey):

@@ -33,7 +33,7 @@ _ROW_OVERHEAD = 16
 
 
 @attrs.frozen
-class HiddenSubkeys:
+class DeletedSubkeys:
     """Tombstones of a state cell in a segment: they delete all or some subkeys (map or sort keys)
     of the cell from older segments.
 
@@ -47,9 +47,9 @@ class HiddenSubkeys:
 
     def contains_subkey(self, subkey: bytes) -> bool:
         """Returns whether the tombstones delete this subkey (map or sort key)."""
-        return self.cleared or self.skip_range(subkey) != subkey
+        return self.cleared or self.find_next_remaining_subkey(subkey) != subkey
 
-    def skip_range(self, subkey: bytes) -> bytes | None:
+    def find_next_remaining_subkey(self, subkey: bytes) -> bytes | None:
         """Returns the first subkey at or after the given subkey that isn't deleted; None if all are deleted."""
         before = bisect_right(self.ranges, subkey, key=_get_range_start) - 1
         if before < 0:
@@ -57,13 +57,13 @@ class HiddenSubkeys:
         end = self.ranges[before][1]
         return end if end is None or end > subkey else subkey
 
-    def merge_with(self, older: HiddenSubkeys | None) -> HiddenSubkeys:
+    def merge_with(self, older: DeletedSubkeys | None) -> DeletedSubkeys:
         """Returns tombstones that delete the subkeys of these tombstones and of older tombstones."""
         if older is None or self.cleared:
             return self
         if older.cleared:
-            return HiddenSubkeys(cleared=True)
-        return HiddenSubkeys(ranges=merge_subkey_ranges((*self.ranges, *older.ranges)))
+            return DeletedSubkeys(cleared=True)
+        return DeletedSubkeys(ranges=merge_subkey_ranges((*self.ranges, *older.ranges)))
 
 
 class SegmentReader(Protocol):
@@ -79,7 +79,7 @@ class SegmentReader(Protocol):
     weight: int
     net: int
 
-    def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
+    def read_deleted_subkeys(self, cell: bytes) -> DeletedSubkeys | None:
         """Returns the parts of a cell in older segments that this segment deletes; None if the segment
         deletes nothing.
         """

@@ -68,7 +68,9 @@ class MergingStore:
         if self._merges is not None:
             self._merge = self._merges.start_merge(plan)
             return commit
-        commit = compact_segments(self._folder, plan, f"{name}-merged").apply_to(commit.segments)
+        commit = compact_segments(self._folder, plan, f"{name}-merged").replace_segments(
+            commit.segments
+        )
         self._store.advance_to_commit(commit)
         if all(segment.path != name for segment in commit.segments):
             # Delete the merged file. No commit refers to the file, so no other code would delete
@@ -108,7 +110,7 @@ class ShardStores:
         return store
 
 
-class LoopStores:
+class SchedulerLoopStores:
     """State stores of one scheduler loop: a scheduler that runs inside a Spark task.
 
     The loop holds the changes of its bundles in memory and writes them later, together. Bundles
@@ -125,17 +127,17 @@ class LoopStores:
     ) -> None:
         self._folder = folder
         self._segments = segments
-        self._stores: dict[tuple[str, int], LoopStore] = {}
+        self._stores: dict[tuple[str, int], SchedulerLoopStore] = {}
         self._flushed: dict[tuple[str, int], StateCommit] = {}
 
-    def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> LoopStore:
+    def open(self, stage: str, shard: int, segments: tuple[Segment, ...]) -> SchedulerLoopStore:
         """Returns the state store of a key shard, which has all changes of earlier bundles in this
         scheduler loop.
         """
         store = self._stores.get((stage, shard))
         if store is None:
             begin = self._segments.get((stage, shard), ())
-            store = self._stores[stage, shard] = LoopStore(self._folder, begin)
+            store = self._stores[stage, shard] = SchedulerLoopStore(self._folder, begin)
         return store
 
     def has_open_store(self, stage: str, shard: int) -> bool:
@@ -174,7 +176,7 @@ class LoopStores:
     def adopt_flushed_changes(self) -> None:
         """Lets later bundles read the flushed changes as committed state. Call it only while no bundle runs."""
         for place, commit in self._flushed.items():
-            self._stores[place].reset_to_commit(commit)
+            self._stores[place].set_committed_state(commit)
         self._flushed = {}
 
     def write_last_changes(self, stage: str, shard: int, name: str) -> StateCommit:
@@ -184,7 +186,7 @@ class LoopStores:
         return _write_changes(self._folder, flushed.segments, store.pending, name)
 
 
-class LoopStore:
+class SchedulerLoopStore:
     """State store of a key shard in a scheduler loop: the committed state, with the changes of the
     loop's bundles on top.
 
@@ -240,7 +242,7 @@ class LoopStore:
             self.accepted[cell] = delta if before is None else before.combine_with(delta)
         self.pending = {}
 
-    def reset_to_commit(self, commit: StateCommit) -> None:
+    def set_committed_state(self, commit: StateCommit) -> None:
         """Replaces the committed state by a new one, which includes all accepted changes."""
         self._base.advance_to_commit(commit)
         self.segments = commit.segments

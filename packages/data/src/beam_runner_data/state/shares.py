@@ -41,7 +41,7 @@ class KeyFilteredSegment(FilteredSegment):
     def read_row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
         if cell == _MARK:
             return (True, encode_values(())) if not subkey else None
-        return super().read_row(cell, subkey) if self._has_subkey(cell, subkey) else None
+        return super().read_row(cell, subkey) if self._owns_subkey(cell, subkey) else None
 
     def read_rows(
         self, cell: bytes, start: bytes, end: bytes | None
@@ -50,7 +50,7 @@ class KeyFilteredSegment(FilteredSegment):
         return (
             rows
             if not _is_due_time_cell(cell)
-            else (one for one in rows if self._has_entry(one[0]))
+            else (one for one in rows if self._owns_entry(one[0]))
         )
 
     def read_row_sizes(
@@ -60,7 +60,7 @@ class KeyFilteredSegment(FilteredSegment):
         return (
             rows
             if not _is_due_time_cell(cell)
-            else (one for one in rows if self._has_entry(one[0]))
+            else (one for one in rows if self._owns_entry(one[0]))
         )
 
     def sum_row_sizes(self, cell: bytes, start: bytes, end: bytes | None) -> int:
@@ -74,10 +74,10 @@ class KeyFilteredSegment(FilteredSegment):
         """
         for entry in super().read_entries():
             cell, kind, subkey, *_ = entry
-            if kind != ROW or self._has_subkey(cell, subkey):
+            if kind != ROW or self._owns_subkey(cell, subkey):
                 yield entry
 
-    def _is_skipped(self, cell: bytes) -> bool:
+    def _is_cell_skipped(self, cell: bytes) -> bool:
         match get_new_shard_cell_part(decode_cell_name(cell)):
             case NewShardCellPart.KEY:
                 return not self._share.contains_key(decode_cell_key(cell))
@@ -86,10 +86,10 @@ class KeyFilteredSegment(FilteredSegment):
             case _:
                 return False
 
-    def _has_subkey(self, cell: bytes, subkey: bytes) -> bool:
-        return not _is_due_time_cell(cell) or self._has_entry(subkey)
+    def _owns_subkey(self, cell: bytes, subkey: bytes) -> bool:
+        return not _is_due_time_cell(cell) or self._owns_entry(subkey)
 
-    def _has_entry(self, subkey: bytes) -> bool:
+    def _owns_entry(self, subkey: bytes) -> bool:
         """Returns whether a due time (an entry of an agenda) belongs to a key of the shard."""
         return self._share.contains_key(read_key_of_due_time(subkey))
 

@@ -18,8 +18,8 @@ from beam_runner_data.rows.errors import SegmentError
 from beam_runner_data.state.records import (
     HIDES,
     ROW,
+    DeletedSubkeys,
     Entry,
-    HiddenSubkeys,
     estimate_row_size,
 )
 
@@ -38,12 +38,12 @@ class SmallSegment:
         self.weight = weight
         self.net = net
 
-    def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
+    def read_deleted_subkeys(self, cell: bytes) -> DeletedSubkeys | None:
         """Returns the parts of a cell in older segments that this segment deletes; None if the segment
         deletes nothing.
         """
         found = self._cells.get(cell)
-        return HiddenSubkeys(found[0], found[1]) if found and (found[0] or found[1]) else None
+        return DeletedSubkeys(found[0], found[1]) if found and (found[0] or found[1]) else None
 
     def read_row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
         """Returns whether a row replaces older values (`replaces`), and its data; None if the row doesn't exist."""

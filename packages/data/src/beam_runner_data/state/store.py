@@ -14,7 +14,7 @@ from beam_runner_data.state.compaction import (
     CompactionPlan,
     compute_merged_level,
     find_full_segment_tier,
-    is_mostly_hidden,
+    is_mostly_deleted,
     write_merged_segment,
 )
 from beam_runner_data.state.overlay import fetch_row_data, find_live_values, scan_live_rows
@@ -44,7 +44,7 @@ class ShardStore:
     - Larger merges are due after a commit, see `plan_compaction`. `compact_segments` runs them, one
       at a time, while the next bundles of the shard run. These bundles must pass the number of
       segments up to the last segment of the plan to `write_commit` as `keep`.
-      `CompactionResult.apply_to` puts the result into the list between two bundles. A bundle that
+      `CompactionResult.replace_segments` puts the result into the list between two bundles. A bundle that
       was opened before would restore the old list by its commit.
 
     Files that are no longer in the list may be deleted when no bundle or compaction that was opened
@@ -148,7 +148,9 @@ class ShardStore:
         sizes = [segment.size for segment in self._segments]
         all_of_them = (0, len(sizes))
         run = (
-            all_of_them if is_mostly_hidden(self._open_readers()) else find_full_segment_tier(sizes)
+            all_of_them
+            if is_mostly_deleted(self._open_readers())
+            else find_full_segment_tier(sizes)
         )
         if run is None:
             return None
@@ -157,7 +159,7 @@ class ShardStore:
     def _find_merge_start(self, readers: Sequence[SegmentReader], size: int, keep: int) -> int:
         """Returns the index of the first state segment to merge with a new segment, which is the last of `readers`."""
         sizes = [*(segment.size for segment in self._segments), size]
-        if not keep and sum(sizes) <= MERGED_IN_COMMIT and is_mostly_hidden(readers):
+        if not keep and sum(sizes) <= MERGED_IN_COMMIT and is_mostly_deleted(readers):
             return 0
         run = find_full_segment_tier(sizes[keep:], MERGED_IN_COMMIT)
         return keep + run[0] if run and keep + run[1] == len(sizes) else len(self._segments)

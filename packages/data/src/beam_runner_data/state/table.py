@@ -24,7 +24,7 @@ import xxhash
 from beam_runner_engine.keyed.cells import Range
 
 from beam_runner_data.rows.errors import SegmentError
-from beam_runner_data.state.records import HIDES, ROW, Entry, HiddenSubkeys, estimate_row_size
+from beam_runner_data.state.records import HIDES, ROW, DeletedSubkeys, Entry, estimate_row_size
 
 MAGIC = b"beam state table"
 
@@ -37,7 +37,7 @@ _Key: TypeAlias = tuple[bytes, int, bytes]
 """Sort key of an entry: cell, kind and subkey."""
 
 
-class _BlockFacts(NamedTuple):
+class _BlockDescription(NamedTuple):
     """The position and the first key of a block."""
 
     first: _Key
@@ -91,12 +91,12 @@ class TableSegment:
         blocks, self.weight, self.net, self._hides_something = msgpack.unpackb(
             index, use_list=False
         )
-        self._blocks = [_BlockFacts(*block) for block in blocks]
+        self._blocks = [_BlockDescription(*block) for block in blocks]
         self._firsts = [block.first for block in self._blocks]
         self._places: OrderedDict[int, _BlockEntries] = OrderedDict()
         self._data: OrderedDict[int, bytes] = OrderedDict()
 
-    def read_hidden_subkeys(self, cell: bytes) -> HiddenSubkeys | None:
+    def read_deleted_subkeys(self, cell: bytes) -> DeletedSubkeys | None:
         """Returns the parts of a cell in older segments that this segment deletes; None if the segment
         deletes nothing.
         """
@@ -105,7 +105,7 @@ class TableSegment:
             return None
         block, number = found
         ranges = _decode_ranges(self._read_payload(block, number) or b"")
-        return HiddenSubkeys(self._read_block_entries(block).flags[number], ranges)
+        return DeletedSubkeys(self._read_block_entries(block).flags[number], ranges)
 
     def read_row(self, cell: bytes, subkey: bytes) -> tuple[bool, bytes | None] | None:
         """Returns whether a row replaces older values (`replaces`), and its data; None if the row doesn't exist."""

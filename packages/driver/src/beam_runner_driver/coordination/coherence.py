@@ -20,7 +20,7 @@ def find_lost_bundles(coordinator: JobCoordinator) -> list[Bundle]:
     """Returns the open bundles that don't run and that no queue contains."""
     if not coordinator.is_settled:
         return []
-    held = coordinator.lanes.list_held_attempts()
+    held = coordinator.lanes.list_running_and_queued_attempts()
     in_sections = coordinator.sections.is_running
     found = [(Attempt.from_bundle(one), one) for one in coordinator.ledger.open_bundles]
     return [one for attempt, one in found if attempt not in held and not in_sections(attempt)]
@@ -41,7 +41,7 @@ def check_bundle_placement(coordinator: JobCoordinator) -> None:
     problems = []
     if lost := find_lost_bundles(coordinator):
         problems.append(f"open, but neither run nor wait: {[one.number for one in lost]}")
-    held = coordinator.lanes.list_held_attempts()
+    held = coordinator.lanes.list_running_and_queued_attempts()
     in_sections = {section.attempt for section in coordinator.sections.list_running()}
     if twice := held & in_sections:
         numbers = sorted(one.bundle for one in twice)

@@ -24,7 +24,7 @@ from beam_runner_engine.scheduler.events import (
     SplitDone,
     YieldRequested,
 )
-from beam_runner_model.failures import JobEndingKind
+from beam_runner_model.failures import JobFailureKind
 from beam_runner_runtime.channel.attempts import Attempt, BundleFailure, LostProcess, describe_loss
 from beam_runner_runtime.channel.messages import (
     BundleProgressed,
@@ -49,8 +49,8 @@ from beam_runner_runtime.tuning import TUNING
 from beam_runner_driver.coordination.ended_attempts import AttemptEndRecorder
 from beam_runner_driver.coordination.finalizers import FinalizationCallbacks
 from beam_runner_driver.coordination.lane_failures import LaneFailures
-from beam_runner_driver.coordination.metrics import MetricsTally
-from beam_runner_driver.coordination.orders import OrderFactory
+from beam_runner_driver.coordination.metrics import JobMetricsSum
+from beam_runner_driver.coordination.orders import WorkerOrderFactory
 from beam_runner_driver.coordination.watermark_checks import find_overtaken_data
 from beam_runner_driver.coordination.worker_outages import WorkerOutages
 from beam_runner_driver.lanes.lanes import LaneDispatcher
@@ -87,7 +87,7 @@ class JobCoordinator:
         self,
         ledger: JobLedger,
         journal: RetryingJournal,
-        metrics: MetricsTally,
+        metrics: JobMetricsSum,
         start_lane: Callable[[int], None],
         host: SectionHost,
         on_section_end: Callable[[SectionEnd], None],
@@ -101,7 +101,7 @@ class JobCoordinator:
         self._settings, self._slots = settings, slots
         self._takes_turns, self._suspended = ledger.plan.shares_one_interpreter, False
         sources = ledger.plan.list_source_stage_ids()
-        orders = OrderFactory(ledger, self.clock, settings)
+        orders = WorkerOrderFactory(ledger, self.clock, settings)
         self.lanes = LaneDispatcher(
             start_lane,
             orders.make_bundle_order,
@@ -203,7 +203,7 @@ class JobCoordinator:
         pause = self.lane_failures.count_failure(error, time.monotonic())
         if pause is None:
             reason = f"failed to start worker processes; the last error: {error}"
-            self._end_job(Abort(reason, JobEndingKind.PROCESSES))
+            self._end_job(Abort(reason, JobFailureKind.PROCESSES))
         else:
             self.lanes.pause_lane_starts(pause)
 
@@ -326,9 +326,9 @@ class JobCoordinator:
             if isinstance(entry, BundleReply):
                 self.moved = time.monotonic()
             self._attempts.record_end(entry)
-            commands += self.ledger.apply_entry(entry)
+            commands += self.ledger.apply_journal_entry(entry)
         if overtaken := find_overtaken_data(self.ledger):
-            commands += self.record_journal_entries((Abort(overtaken, JobEndingKind.SERVER),))
+            commands += self.record_journal_entries((Abort(overtaken, JobFailureKind.SERVER),))
         self._settings.files.delete_files(self.ledger.take_unneeded_files())
         self._journal.write_due_snapshot(len(entries), self.ledger.encode_snapshot)
         return commands
@@ -364,7 +364,7 @@ class JobCoordinator:
 
     def cancel_bundles(self, bundles: Sequence[tuple[int, int]]) -> None:
         """Removes waiting bundles. Running bundles end with the job."""
-        self.lanes.remove_waiting_attempts([Attempt(*bundle) for bundle in bundles])
+        self.lanes.remove_queued_attempts([Attempt(*bundle) for bundle in bundles])
 
     def finalize_bundles(self, bundles: Sequence[int]) -> None:
         """Runs the finalization callbacks of committed bundles in the bundles' processes."""

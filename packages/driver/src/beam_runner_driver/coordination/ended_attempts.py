@@ -8,7 +8,7 @@ from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_runtime.channel.messages import BundleReply
 from beam_runner_runtime.sections.running import SectionRunner
 
-from beam_runner_driver.coordination.metrics import MetricsTally
+from beam_runner_driver.coordination.metrics import JobMetricsSum
 from beam_runner_driver.ledger.journal_codec import JournalEntry
 from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.ledger.orphan_files import OrphanFiles
@@ -25,7 +25,7 @@ class AttemptEndRecorder:
     """
 
     ledger: JobLedger
-    metrics: MetricsTally
+    metrics: JobMetricsSum
     sections: SectionRunner
     orphan_files: OrphanFiles
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from beam_runner_engine.scheduler.specs import Pauses
 from beam_runner_runtime.tuning import TUNING
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 from beam_runner_driver.ledger.retrying_journal import Outage
 
@@ -38,7 +38,7 @@ class LaneFailures:
             return None if self._count >= TUNING.lane_failures else 0.0
         pause = _PAUSES.compute_retry_pause(self._count) / 1000
         since = now if self.outage is None else self.outage.since
-        self.outage = Outage(NeighbourUnavailable(_NEIGHBOUR, error), since, now + pause)
+        self.outage = Outage(ExternalSystemUnavailable(_NEIGHBOUR, error), since, now + pause)
         return pause
 
     def reset_count(self) -> None:

@@ -11,7 +11,7 @@ from beam_runner_runtime.channel.attempts import Attempt
 from beam_runner_worker.totals import Totals
 
 
-class MetricsTally:
+class JobMetricsSum:
     """Sum of the metrics of a job's bundles. Thread-safe.
 
     Committed metrics contain each committed bundle exactly once. Attempted metrics also contain the

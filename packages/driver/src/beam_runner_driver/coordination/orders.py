@@ -15,7 +15,7 @@ from beam_runner_driver.ledger.settings import JobSettings
 
 
 @attrs.frozen
-class OrderFactory:
+class WorkerOrderFactory:
     """Factory of the orders that tell worker processes of one job to run a bundle or the scheduler
     loop.
     """
@@ -30,7 +30,7 @@ class OrderFactory:
         isolation = self._make_isolation_order()
         if isolation is not None:
             isolation = isolation.copy_with_failures(self.ledger.get_failed_step(bundle))
-        return RunBundle(bundle, name, self.ledger.list_segments(bundle), isolation)
+        return RunBundle(bundle, name, self.ledger.list_state_segments(bundle), isolation)
 
     def make_loop_order(self, number: int) -> RunLoop:
         """Returns the order for a worker process to run the job's scheduler and its bundles (a loop
@@ -40,7 +40,7 @@ class OrderFactory:
             number,
             f"{self.settings.file_prefix}-loop{number}",
             self.ledger.pickle_scheduler(),
-            self.ledger.list_all_segments(),
+            self.ledger.list_all_state_segments(),
             self._make_isolation_order(),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beam_runner_runtime.channel.messages import NeighbourWaitStatus
 from beam_runner_runtime.channel.server import WorkerLink
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 from beam_runner_driver.ledger.retrying_journal import Outage
 
@@ -27,7 +27,7 @@ class WorkerOutages:
         before = self._awaited.get(link)
         is_same = before is not None and before.away.neighbour == message.neighbour
         since = before.since if before is not None and is_same else now
-        away = NeighbourUnavailable(message.neighbour, message.reason)
+        away = ExternalSystemUnavailable(message.neighbour, message.reason)
         self._awaited[link] = Outage(away, since, now)
 
     def remove_process(self, link: WorkerLink) -> None:

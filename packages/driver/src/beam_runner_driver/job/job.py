@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import attrs
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
-from beam_runner_model.failures import JobEndingKind
+from beam_runner_model.failures import JobFailureKind
 from beam_runner_model.jobs import Importance, JobMetrics, JobState
-from beam_runner_model.observation import Execution, StageSeries, ThreadStack
+from beam_runner_model.observation import Execution, StageTimeSeries, ThreadStack
 from beam_runner_model.threads import start_essential_thread
 from beam_runner_runtime.channel.messages import FromWorker, JobWork, LogBatch, StackDump
 from beam_runner_runtime.channel.server import WorkerLink
@@ -23,7 +23,7 @@ from beam_runner_storage.journal.errors import JournalFenced, JournalUnavailable
 from beam_runner_storage.journal.journal import Journal
 
 from beam_runner_driver.coordination.coordinator import JobCoordinator
-from beam_runner_driver.coordination.metrics import MetricsTally
+from beam_runner_driver.coordination.metrics import JobMetricsSum
 from beam_runner_driver.job.inbox import EventQueue
 from beam_runner_driver.job.job_events import (
     CancelRequested,
@@ -53,7 +53,7 @@ from beam_runner_driver.quarantine.quarantine_files import QuarantineFiles
 from beam_runner_driver.reports.condition import JobMonitor
 from beam_runner_driver.reports.observing import JobSnapshots
 from beam_runner_driver.reports.reporting import report_end, report_logs
-from beam_runner_driver.reports.waiting import make_neighbour_wait
+from beam_runner_driver.reports.waiting import make_external_system_wait
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class RunningJob:
         self._settings = settings
         self._artifact = artifact
         self._on_end = on_end
-        self._metrics = MetricsTally(ledger.metrics.infos())
+        self._metrics = JobMetricsSum(ledger.metrics.infos())
         self._processes = JobProcesses(settings.files.folder)
         self._condition = JobMonitor(self._plan, reporter, self._processes)
         self._observing = JobSnapshots(
@@ -173,9 +173,9 @@ class RunningJob:
         """Returns the current activity of the job."""
         return self._observing.get_latest_execution()
 
-    def get_stage_series(self) -> tuple[StageSeries, ...]:
+    def get_stage_series(self) -> tuple[StageTimeSeries, ...]:
         """Returns the recorded history of the job's stages."""
-        return self._condition.history.make_series()
+        return self._condition.history.make_time_series()
 
     def get_stacks(self) -> tuple[ThreadStack, ...]:
         """Returns the current stacks of the worker processes."""
@@ -230,7 +230,7 @@ class RunningJob:
         if self._suspended_at is not None:
             return
         reason = f"the server failed: {type(error).__name__}: {error}"
-        end = self._ledger.end = self._ledger.end or FailJob(reason, kind=JobEndingKind.SERVER)
+        end = self._ledger.end = self._ledger.end or FailJob(reason, kind=JobFailureKind.SERVER)
         try:
             gone = self._processes.end_processes(abort=True, seconds=LIMITS.abort_seconds)
             self._placement.cancel()
@@ -258,7 +258,7 @@ class RunningJob:
             if not self._end_if_placement_lost():
                 _LOGGER.exception("job %s failed because of an error in the server", self.job_id)
                 reason = f"the server failed: {type(unexpected).__name__}: {unexpected}"
-                end = FailJob(reason, kind=JobEndingKind.SERVER)
+                end = FailJob(reason, kind=JobFailureKind.SERVER)
                 self._ledger.end = self._ledger.end or end
 
     def _wait_for_start_permission(self) -> None:
@@ -272,7 +272,7 @@ class RunningJob:
     def _run_rounds(self) -> None:
         """Runs the job from its committed state until it ends."""
         self._coordinator.resume_job()
-        while not (self._ledger.end or self._switch.is_decided or self._is_ready_to_suspend()):
+        while not (self._ledger.end or self._switch.is_decided or self._can_suspend_now()):
             taken = time.monotonic()
             items = self._take_events()
             if any(map(is_loss_event, items)) and self._end_if_placement_lost():
@@ -299,13 +299,13 @@ class RunningJob:
             _LOGGER.warning("job %s is suspended until the next server resumes it", self.job_id)
             self._suspended_at = time.monotonic()
         else:
-            end = FailJob(self._placement.loss_message, kind=JobEndingKind.PLACEMENT)
+            end = FailJob(self._placement.loss_message, kind=JobFailureKind.PLACEMENT)
             self._ledger.end = self._ledger.end or end
         return True
 
     def _wait_for_disk(self, outage: Outage) -> bool:
         """Waits while the journal's disk is unavailable. Returns False if the job must end or stop."""
-        wait = make_neighbour_wait(outage, self._coordinator.clock.now())
+        wait = make_external_system_wait(outage, self._coordinator.clock.now())
         self._condition.report_outage(outage)
         self._observing.publish_wait_reason(wait)
         goes_on = self._inbox.wait_without_end_request(max(0.0, outage.next_try - time.monotonic()))
@@ -320,10 +320,10 @@ class RunningJob:
             self._suspended_at = time.monotonic()
         elif not self._end_if_placement_lost():
             reason = f"Can't write the journal of the job: {away}"
-            end = FailJob(reason, kind=JobEndingKind.JOURNAL)
+            end = FailJob(reason, kind=JobFailureKind.JOURNAL)
             self._ledger.end = self._ledger.end or end
 
-    def _is_ready_to_suspend(self) -> bool:
+    def _can_suspend_now(self) -> bool:
         """Returns whether a suspension was requested and the job can stop now: all finished bundles are
         committed, or the time limit is over.
         """

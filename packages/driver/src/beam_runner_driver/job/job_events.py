@@ -13,7 +13,7 @@ from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.sections.ends import SectionEnd
 
 from beam_runner_driver.ledger.quarantine import QuarantinedFile
-from beam_runner_driver.quarantine.quarantine_rows import StoredUnit
+from beam_runner_driver.quarantine.quarantine_rows import QuarantineRow
 from beam_runner_driver.updates.job_update import JobUpdate
 from beam_runner_driver.updates.savepoint_files import SavepointContents
 
@@ -94,7 +94,7 @@ class ReplayRequested:
     `replay.plan_replay`.
     """
 
-    units: tuple[StoredUnit, ...]
+    units: tuple[QuarantineRow, ...]
     expired: bool
     answer: Future[ReplayReport]
 

@@ -7,7 +7,7 @@ import time
 
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_engine.scheduler.events import FailureKind
-from beam_runner_model.failures import JobEndingKind
+from beam_runner_model.failures import JobFailureKind
 from beam_runner_storage.journal.errors import JournalError, JournalFenced
 from beam_runner_storage.journal.journal import Journal
 
@@ -53,7 +53,7 @@ class JobRetention:
         """
         now = time.time()
         try:
-            self._journal.mark_finished(int(now))
+            self._journal.mark_job_finished(int(now))
         except JournalFenced:
             raise
         except JournalError as error:
@@ -69,7 +69,7 @@ class JobRetention:
             return False
         last = self._ledger.last_failure
         away = last is not None and last.kind is FailureKind.UNAVAILABLE
-        return away or end.kind is JobEndingKind.JOURNAL
+        return away or end.kind is JobFailureKind.JOURNAL
 
     def _owns_journal(self) -> bool:
         """Returns whether the journal is readable, and still belongs to this server."""

@@ -17,7 +17,7 @@ from beam_runner_driver.ledger.job_folder import JobFolder
 from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.ports import RunReporter
 from beam_runner_driver.quarantine.replay import plan_replay
-from beam_runner_driver.updates.savepoint_files import capture_contents
+from beam_runner_driver.updates.savepoint_files import capture_savepoint_contents
 
 
 class JobRequests:
@@ -44,7 +44,7 @@ class JobRequests:
         """Answers a request immediately, or as soon as the scheduler is in the server."""
         match item:
             case SavepointRequested(answer):
-                answer.set_result(capture_contents(self._ledger, self._files))
+                answer.set_result(capture_savepoint_contents(self._ledger, self._files))
             case QuarantineRequested(found):
                 found.set_result(dict(self._ledger.quarantine.files))
             case ReplayRequested():

@@ -25,10 +25,10 @@ from beam_runner_driver.job.job_events import (
 )
 from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.ledger.retrying_journal import RetryingJournal
-from beam_runner_driver.updates.job_update import JobUpdate, UpdateAnswer, UpdateOutcome
+from beam_runner_driver.updates.job_update import JobUpdate, UpdateOutcome, UpdateResult
 from beam_runner_driver.updates.succession import (
     compare_with_ledger,
-    list_holdable_stages,
+    list_pausable_stages,
     make_next_ledger,
 )
 
@@ -83,13 +83,13 @@ class JobSwitch:
     def _begin_update_if_possible(self, update: JobUpdate) -> None:
         if self._update is not None:
             reason = f"the job {self._update.job_id} already replaces it"
-            update.answer.set_result(UpdateAnswer(UpdateOutcome.REFUSED, reason=reason))
+            update.answer.set_result(UpdateResult(UpdateOutcome.REFUSED, reason=reason))
             return
         self._update, self._until = update, time.monotonic() + update.quiet_seconds
         try:
             self._begin_update(update)
         except Exception as error:
-            self._handle_error(error)
+            self._handle_update_error(error)
 
     def _begin_update(self, update: JobUpdate) -> None:
         """Compares the jobs, and pauses the sources of the running job unless the update is refused."""
@@ -100,7 +100,7 @@ class JobSwitch:
         elif self._report.is_refused_permanently:
             self._end_update(UpdateOutcome.REFUSED)
         else:
-            self._coordinator.pause_stages(list_holdable_stages(self._ledger.plan))
+            self._coordinator.pause_stages(list_pausable_stages(self._ledger.plan))
 
     def advance(self) -> None:
         """Accepts or refuses the update as soon as no bundle is open or the time limit is over."""
@@ -110,11 +110,11 @@ class JobSwitch:
             self._give_up_update("the client cancelled it")
         elif self._coordinator.is_idle or time.monotonic() >= self._until:
             try:
-                self._decide_update(self._update)
+                self._decide_on_update(self._update)
             except Exception as error:
-                self._handle_error(error)
+                self._handle_update_error(error)
 
-    def _decide_update(self, update: JobUpdate) -> None:
+    def _decide_on_update(self, update: JobUpdate) -> None:
         comparison = compare_with_ledger(self._ledger, update.job)
         if comparison.report != self._report:
             self._report = comparison.report
@@ -142,7 +142,7 @@ class JobSwitch:
         assert update is not None
         assert following is not None
         try:
-            self._journal.begin_successor(update.journal, following.encode_snapshot())
+            self._journal.replace_by_successor(update.journal, following.encode_snapshot())
         except JournalError as error:
             _LOGGER.warning(
                 "Can't record that job %s replaces a job; the next server continues: %s",
@@ -164,14 +164,14 @@ class JobSwitch:
         if self._update is None:
             return
         if self._is_committed:
-            answer = UpdateAnswer(UpdateOutcome.REPLACED, self._report, ledger=self._next)
+            answer = UpdateResult(UpdateOutcome.REPLACED, self._report, ledger=self._next)
         elif self._next is not None:
-            answer = UpdateAnswer(UpdateOutcome.UNKNOWN, self._report)
+            answer = UpdateResult(UpdateOutcome.UNKNOWN, self._report)
         else:
-            answer = UpdateAnswer(UpdateOutcome.INTERRUPTED, self._report, "the job ended")
+            answer = UpdateResult(UpdateOutcome.INTERRUPTED, self._report, "the job ended")
         self._update.answer.set_result(answer)
 
-    def _handle_error(self, error: Exception) -> None:
+    def _handle_update_error(self, error: Exception) -> None:
         _LOGGER.exception("the update of a job failed, and the job continues")
         self._end_update(
             UpdateOutcome.REFUSED, f"the server failed: {type(error).__name__}: {error}"
@@ -182,4 +182,4 @@ class JobSwitch:
         update, self._update = self._update, None
         assert update is not None
         self._coordinator.pause_stages(())
-        update.answer.set_result(UpdateAnswer(outcome, self._report, reason))
+        update.answer.set_result(UpdateResult(outcome, self._report, reason))

@@ -148,7 +148,7 @@ class LaneDispatcher:
         Returns the lost work of the lane's earlier process: Spark can retry a lane before the
         server notices the loss of that process.
         """
-        self._slots.count_received_slot(number)
+        self._slots.record_received_slot(number)
         lane = self._lanes.get(number)
         if lane is None:
             link.send(CloseLane())
@@ -225,7 +225,7 @@ class LaneDispatcher:
         """Whether the loop runs in a lane or waits for a lane."""
         return self._loop_waits or any(lane.loop for lane in self._lanes.values())
 
-    def list_held_attempts(self) -> set[Attempt]:
+    def list_running_and_queued_attempts(self) -> set[Attempt]:
         """Returns the attempts at bundles that run in a lane or wait for a lane."""
         running = (lane.running for lane in self._lanes.values() if lane.running is not None)
         return {Attempt.from_bundle(one) for one in (*running, *self._waiting)}
@@ -240,7 +240,7 @@ class LaneDispatcher:
             (lane.link for lane in self._lanes.values() if lane.runs_attempt(attempt)), None
         )
 
-    def find_lane_record(self, link: WorkerLink) -> LanePlace | None:
+    def get_lane_record(self, link: WorkerLink) -> LanePlace | None:
         """Returns the record of a process's lane, or None if the process has no lane."""
         lane = self._by_link.get(link)
         hello = link.hello
@@ -248,9 +248,9 @@ class LaneDispatcher:
 
     def add_lane_to_entries(self, link: WorkerLink, entries: Iterable[Entry]) -> list[Entry]:
         """Returns journal entries from a process, with the process's lane added."""
-        return add_lane_to_entries(entries, self.find_lane_record(link))
+        return add_lane_to_entries(entries, self.get_lane_record(link))
 
-    def remove_waiting_attempts(self, attempts: Iterable[Attempt]) -> None:
+    def remove_queued_attempts(self, attempts: Iterable[Attempt]) -> None:
         """Removes waiting attempts. Running attempts end with the processes that `close_lanes` returns."""
         self._waiting.remove_bundles([(one.bundle, one.attempt) for one in attempts])
 
@@ -271,12 +271,12 @@ class LaneDispatcher:
             lane = idle.take_slot(bundle)
             lane.begin_bundle(bundle, time.monotonic())
             lane.send(self._order(bundle))
-        for _ in range(self._count_missing_lanes()):
+        for _ in range(self._count_lanes_to_start()):
             lane = Lane(self._next)
             self._next += 1
             self._lanes[lane.number] = lane
             self.alive.add(lane.number)
-            self._slots.count_requested_slot(lane.number)
+            self._slots.record_requested_slot(lane.number)
             self._start(lane.number)
 
     @property
@@ -383,7 +383,7 @@ class LaneDispatcher:
             self._lanes.values(), len(self._waiting), time.monotonic()
         )
 
-    def _count_missing_lanes(self) -> int:
+    def _count_lanes_to_start(self) -> int:
         """Returns the number of lanes to start for the waiting bundles."""
         wanted = len(self._waiting) + self._loop_waits
         now, is_full = time.monotonic(), len(self._lanes) >= self._parallelism.cores

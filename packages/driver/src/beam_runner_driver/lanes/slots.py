@@ -76,12 +76,12 @@ class JobSlots:
                 self._slots.wakes[self._job_id] = wake
             return may_begin
 
-    def count_requested_slot(self, lane: int) -> None:
+    def record_requested_slot(self, lane: int) -> None:
         """Records that the job requested a cluster slot for a lane (a worker process)."""
         with self._slots.lock:
             self._slots.places.record_request(self._job_id, lane, time.monotonic())
 
-    def count_received_slot(self, lane: int) -> None:
+    def record_received_slot(self, lane: int) -> None:
         """Records that a lane of the job has received one of the cluster's slots."""
         with self._slots.lock:
             self._slots.places.record_slot(self._job_id, lane)

@@ -99,7 +99,7 @@ class JobLedger:
         self._garbage: list[str] = []
         self.quarantine = QuarantineState()
 
-    def apply_entry(self, entry: JournalEntry) -> tuple[Command, ...]:
+    def apply_journal_entry(self, entry: JournalEntry) -> tuple[Command, ...]:
         """Applies a journal entry to the state, and returns the commands of the scheduler.
 
         If an entry commits an attempt that isn't open, nothing changes.
@@ -198,7 +198,7 @@ class JobLedger:
         """
         return pickle.dumps(self._scheduler)
 
-    def list_all_segments(self) -> dict[tuple[str, int], tuple[Segment, ...]]:
+    def list_all_state_segments(self) -> dict[tuple[str, int], tuple[Segment, ...]]:
         """Returns the files of all stored keyed state (state segments), by stage and key shard."""
         return dict(self._segments)
 
@@ -206,7 +206,7 @@ class JobLedger:
         """Returns an open bundle. Raises KeyError if the bundle isn't open."""
         return self._open[attempt.bundle]
 
-    def list_segments(self, bundle: Bundle) -> tuple[Segment, ...]:
+    def list_state_segments(self, bundle: Bundle) -> tuple[Segment, ...]:
         """Returns the state segments that a bundle reads."""
         if bundle.shard is None:
             return ()
@@ -286,7 +286,7 @@ class JobLedger:
                 self.processing_time,
                 self.plan.stages[bundle.stage].identity,
             )
-        self._increment_tally(bundle, "committed")
+        self._increment_stage_count(bundle, "committed")
         return self._apply_event(done)
 
     def _apply_event(self, event: Event) -> tuple[Command, ...]:
@@ -297,7 +297,7 @@ class JobLedger:
                 # command, possibly after a pause.
                 bundle = self._open.pop(number)
                 away = event.kind is FailureKind.UNAVAILABLE
-                self._increment_tally(bundle, "interrupted" if away else "failed")
+                self._increment_stage_count(bundle, "interrupted" if away else "failed")
             case SectionRefused(number, attempt) if self.is_open(Attempt(number, attempt)):
                 section = self._open.pop(number)
                 if event.ran:
@@ -305,7 +305,7 @@ class JobLedger:
                     # its stages run again as separate bundles.
                     cause = f"a section is run as bundles instead: {event.reason}"
                     self.last_failure = BundleFailed(number, attempt, cause, FailureKind.OUTSIDE)
-                    self._increment_tally(section, "failed")
+                    self._increment_stage_count(section, "failed")
         watch, scheduler = self.watch, self._scheduler
         commands = (
             scheduler.handle_event(event) if watch is None else watch.handle_event(scheduler, event)
@@ -326,7 +326,7 @@ class JobLedger:
                     self._open.update((b.number, b) for b in bundles)
                     for bundle in bundles:
                         if bundle.attempt > 1:
-                            self._increment_tally(bundle, "retried")
+                            self._increment_stage_count(bundle, "retried")
                 case CancelBundles(bundles):
                     for number, _ in bundles:
                         self._open.pop(number, None)
@@ -339,7 +339,7 @@ class JobLedger:
                 case FinishJob() | FailJob():
                     self.end = command
 
-    def _increment_tally(self, bundle: Bundle, what: str) -> None:
+    def _increment_stage_count(self, bundle: Bundle, what: str) -> None:
         """Increments the count ``what`` in the `Tally` of each stage of a bundle."""
         for stage in list_stage_ids(bundle):
             tally = self.tallies.get(stage, Tally())

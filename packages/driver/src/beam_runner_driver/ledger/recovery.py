@@ -34,7 +34,7 @@ def recover_ledger(
         # Set new limits only after the replay, because the entries were written under the old
         # limits.
         ledger.limits = limits(ledger)
-    ledger.apply_entry(AttemptsLost())
+    ledger.apply_journal_entry(AttemptsLost())
     journal.store_snapshot(ledger.encode_snapshot())
     return ledger
 
@@ -55,5 +55,5 @@ def _replay_journal(journal: Journal) -> tuple[JobLedger, bool]:
     ledger = JobLedger.from_state(kept.ledger)
     for blob in recovered.entries:
         for entry in kept.decode_entries(blob):
-            ledger.apply_entry(entry)
+            ledger.apply_journal_entry(entry)
     return ledger, kept.is_of_this_version

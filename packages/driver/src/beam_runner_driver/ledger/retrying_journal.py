@@ -10,7 +10,7 @@ import attrs
 from beam_runner_engine.scheduler.specs import Pauses
 from beam_runner_storage.journal.errors import JournalUnavailable
 from beam_runner_storage.journal.journal import Journal
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 _ENTRIES_PER_SNAPSHOT = 2000
 _PAUSES = Pauses(1_000, 15_000)
@@ -27,7 +27,7 @@ class Outage:
         next_try: time of the next attempt, from ``time.monotonic``.
     """
 
-    away: NeighbourUnavailable
+    away: ExternalSystemUnavailable
     since: float
     next_try: float
 
@@ -59,13 +59,15 @@ class RetryingJournal:
         """
         self._retry_on_unavailable_disk(lambda: self._journal.append_entries(entries))
 
-    def begin_successor(self, successor: Journal, state: bytes) -> None:
+    def replace_by_successor(self, successor: Journal, state: bytes) -> None:
         """Replaces this journal with the journal of the next job, in one transaction. Retries while
         the disk is unavailable.
 
         Raises the errors of `append_entries`.
         """
-        self._retry_on_unavailable_disk(lambda: self._journal.begin_successor(successor, state))
+        self._retry_on_unavailable_disk(
+            lambda: self._journal.replace_by_successor(successor, state)
+        )
 
     def _retry_on_unavailable_disk(self, write: Callable[[], None]) -> None:
         began, failures = 0.0, 0

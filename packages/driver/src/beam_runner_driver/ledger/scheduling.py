@@ -25,7 +25,7 @@ from beam_runner_engine.scheduler.specs import (
 )
 from beam_runner_model.buffers import BufferKind, SideInputUse
 from beam_runner_model.chunks import ElementChunk
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_model.windows import GLOBAL_WINDOW
 from beam_runner_planner.plan import (
@@ -57,14 +57,14 @@ def make_scheduler_graph(plan: JobPlan, *, sections: bool = False) -> GraphSpec:
         stages=tuple(_make_stage_spec(plan, stage, spans) for stage in plan.stages.values()),
         roots=(
             *(
-                _get_main_input(stage)
+                _get_main_input_collection(stage)
                 for stage in plan.stages.values()
                 if stage.input_buffer is None
             ),
             *(b for b in plan.buffers if b not in written and b not in scripted),
         ),
         test_streams=tuple(
-            TestStreamSpec(stream.name, stream.buffers, tuple(_convert_steps(stream)))
+            TestStreamSpec(stream.name, stream.buffers, tuple(_convert_test_stream_steps(stream)))
             for stream in plan.test_streams
         ),
     )
@@ -74,15 +74,15 @@ def make_root_outputs(plan: JobPlan) -> tuple[Output, ...]:
     """Returns the initial data of the job: one element for each impulse."""
     return tuple(
         Output(
-            _get_main_input(stage),
-            _make_element_data(_get_main_input(stage), 1, stage.impulse, MIN_TIMESTAMP),
+            _get_main_input_collection(stage),
+            _make_element_data(_get_main_input_collection(stage), 1, stage.impulse, MIN_TIMESTAMP),
         )
         for stage in plan.stages.values()
         if stage.input_buffer is None
     )
 
 
-def _get_main_input(stage: StagePlan) -> str:
+def _get_main_input_collection(stage: StagePlan) -> str:
     """Returns the collection of a stage's main input."""
     return f"impulse:{stage.stage_id}" if stage.input_buffer is None else stage.input_buffer
 
@@ -92,7 +92,7 @@ def _make_stage_spec(plan: JobPlan, stage: StagePlan, spans: Container[str]) -> 
     kind = _KINDS.get(source.kind, StageKind.ORDINARY) if source else StageKind.ORDINARY
     return StageSpec(
         name=stage.stage_id,
-        inputs=(_get_main_input(stage),),
+        inputs=(_get_main_input_collection(stage),),
         outputs=tuple(dict.fromkeys(stage.outputs.values())),
         kind=kind,
         side_inputs=tuple(_make_side_input_spec(use) for use in stage.side_inputs),
@@ -137,7 +137,7 @@ def _make_side_input_spec(use: SideInputUse) -> SideInputSpec:
     )
 
 
-def _convert_steps(stream: TestStreamPlan) -> Iterator[TestStreamStep]:
+def _convert_test_stream_steps(stream: TestStreamPlan) -> Iterator[TestStreamStep]:
     for number, step in enumerate(stream.steps):
         match step:
             case ScriptedElements(buffer_id, count, data, min_timestamp):
@@ -151,5 +151,5 @@ def _convert_steps(stream: TestStreamPlan) -> Iterator[TestStreamStep]:
 
 def _make_element_data(name: str, count: int, data: bytes, min_timestamp: int) -> Data:
     row = build_element_row(0, ElementChunk(count, data, min_timestamp=min_timestamp))
-    facts = DataFacts(count, len(data), min_timestamp, windows=frozenset({GLOBAL_WINDOW}))
+    facts = DataStatistics(count, len(data), min_timestamp, windows=frozenset({GLOBAL_WINDOW}))
     return Data(InlineRows(name, ((row.kind, row.data),)), facts)

@@ -29,7 +29,7 @@ def refuse_excess_units(
     Worker processes can't check the limits alone: several bundles can quarantine units at the same
     time, and a process knows only the units that were committed before its bundle started.
     """
-    if settings is None or not any(_list_units(entries)):
+    if settings is None or not any(_list_quarantined_units(entries)):
         return entries
     order = settings.make_order(ledger.quarantine, ledger.processing_time)
     room, admitted = order.room, list[JournalEntry]()
@@ -43,7 +43,7 @@ def refuse_excess_units(
     return admitted
 
 
-def _list_units(entries: Iterable[JournalEntry]) -> Iterable[QuarantinedUnit]:
+def _list_quarantined_units(entries: Iterable[JournalEntry]) -> Iterable[QuarantinedUnit]:
     return (u for entry in entries if isinstance(entry, BundleReply) for u in entry.quarantined)
 
 

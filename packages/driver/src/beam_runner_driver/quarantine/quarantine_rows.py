@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
-from beam_runner_model.quarantine import UnitKind
+from beam_runner_model.quarantine import QuarantinedUnitKind
 from beam_runner_storage.errors import StorageError
 from beam_runner_storage.stores.ports import MissingFileError
 from beam_runner_storage.stores.spec import StoreSpec
@@ -18,7 +18,7 @@ _COLUMNS = ["kind", "step", "header", "element"]
 
 
 @attrs.frozen
-class StoredUnit:
+class QuarantineRow:
     """Row of a quarantine file: a failed element, group or timer.
 
     Attributes:
@@ -31,12 +31,12 @@ class StoredUnit:
 
     file: str
     row: int
-    kind: UnitKind
+    kind: QuarantinedUnitKind
     step: str
     encoded: bytes = attrs.field(repr=False)
 
 
-def read_rows(spec: StoreSpec, names: Iterable[str]) -> Iterator[tuple[StoredUnit, ...] | None]:
+def read_rows(spec: StoreSpec, names: Iterable[str]) -> Iterator[tuple[QuarantineRow, ...] | None]:
     """Yields the rows of each file as a list, in the order of `names`; None for a file that the
     store doesn't have.
 
@@ -57,10 +57,10 @@ def read_rows(spec: StoreSpec, names: Iterable[str]) -> Iterator[tuple[StoredUni
             except (pa.ArrowException, OSError) as error:
                 raise StorageError(f"{spec.url}/{name} isn't a quarantine file: {error}") from error
             yield tuple(
-                StoredUnit(
+                QuarantineRow(
                     name,
                     number,
-                    UnitKind(row["kind"]),
+                    QuarantinedUnitKind(row["kind"]),
                     row["step"],
                     row["header"] + row["element"],
                 )

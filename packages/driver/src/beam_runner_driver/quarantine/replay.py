@@ -20,7 +20,7 @@ from beam_runner_engine.scheduler.events import Redeliver
 from beam_runner_engine.scheduler.reports import StageReport
 from beam_runner_engine.scheduler.transitions import Phase
 from beam_runner_model.buffers import BufferKind, BufferPlan
-from beam_runner_model.quarantine import UnitKind
+from beam_runner_model.quarantine import QuarantinedUnitKind
 from beam_runner_model.replays import ReplayProblem, ReplayReport, UnreplayedUnits
 from beam_runner_model.times import MAX_TIMESTAMP
 from beam_runner_model.window_coders import SKIP_WINDOW, decode_window
@@ -30,13 +30,13 @@ from beam_runner_worker.fnapi.input_elements import InputElements
 
 from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.ledger.quarantine import ReplayedUnits
-from beam_runner_driver.quarantine.quarantine_rows import StoredUnit
+from beam_runner_driver.quarantine.quarantine_rows import QuarantineRow
 
 _ELEMENT_BUFFERS = (BufferKind.STORED, BufferKind.DEALT, BufferKind.KEYED)
 
 
 @attrs.frozen
-class _Target:
+class _ReplayTarget:
     """Stage into which a replay feeds units (elements, groups, timers) from quarantine files.
 
     Attributes:
@@ -77,7 +77,7 @@ class _Target:
 
 
 def plan_replay(
-    ledger: JobLedger, units: Iterable[StoredUnit], *, expired: bool = False
+    ledger: JobLedger, units: Iterable[QuarantineRow], *, expired: bool = False
 ) -> tuple[ReplayedUnits | None, ReplayReport]:
     """Returns the journal entry that feeds quarantined units (elements, groups, timers) back into
     their stages, and a report about all units.
@@ -92,8 +92,8 @@ def plan_replay(
         The entry and the report. The entry is None if no unit can be replayed.
     """
     problems: list[UnreplayedUnits] = []
-    chosen: dict[str, list[StoredUnit]] = {}
-    targets: dict[str, _Target] = {}
+    chosen: dict[str, list[QuarantineRow]] = {}
+    targets: dict[str, _ReplayTarget] = {}
     earlier = late = 0
     stages = {stage.identity: stage for stage in ledger.plan.stages.values()}
     for unit in units:
@@ -101,8 +101,8 @@ def plan_replay(
             earlier += 1
             continue
         identity = ledger.quarantine.files[unit.file].stage
-        found = _find_target(ledger, unit, stages.get(identity))
-        if isinstance(found, _Target) and not found.accepts(unit.encoded, expired=expired):
+        found = _find_replay_target(ledger, unit, stages.get(identity))
+        if isinstance(found, _ReplayTarget) and not found.accepts(unit.encoded, expired=expired):
             found = UnreplayedUnits(ReplayProblem.EXPIRED, unit.step, 1)
         if isinstance(found, UnreplayedUnits):
             problems.append(found)
@@ -115,19 +115,21 @@ def plan_replay(
     if not replayed:
         return None, report
     deliveries = tuple(
-        Redeliver(targets[name].stage.stage_id, _make_data(targets[name], found, ledger.shards))
+        Redeliver(
+            targets[name].stage.stage_id, _make_stage_input(targets[name], found, ledger.shards)
+        )
         for name, found in chosen.items()
     )
     return ReplayedUnits(tuple((unit.file, unit.row) for unit in replayed), deliveries), report
 
 
-def _find_target(
-    ledger: JobLedger, unit: StoredUnit, stage: StagePlan | None
-) -> _Target | UnreplayedUnits:
+def _find_replay_target(
+    ledger: JobLedger, unit: QuarantineRow, stage: StagePlan | None
+) -> _ReplayTarget | UnreplayedUnits:
     """Returns the stage into which a replay feeds a unit (element, group or timer), or the reason
     why the unit can't be replayed.
     """
-    if unit.kind is not UnitKind.ELEMENT:
+    if unit.kind is not QuarantinedUnitKind.ELEMENT:
         return UnreplayedUnits(ReplayProblem.NOT_AN_ELEMENT, unit.step, 1, unit.kind.value)
     if stage is None:
         return UnreplayedUnits(ReplayProblem.NO_STEP, unit.step, 1)
@@ -139,10 +141,12 @@ def _find_target(
     is_running = ledger.scheduler_state.phase is Phase.RUNNING
     if report.output_watermark == MAX_TIMESTAMP or not is_running:
         return UnreplayedUnits(ReplayProblem.STEP_ENDED, unit.step, 1)
-    return _Target(stage, buffer, report)
+    return _ReplayTarget(stage, buffer, report)
 
 
-def _make_data(target: _Target, units: Sequence[StoredUnit], shards: int) -> tuple[Data, ...]:
+def _make_stage_input(
+    target: _ReplayTarget, units: Sequence[QuarantineRow], shards: int
+) -> tuple[Data, ...]:
     """Returns units (elements, groups, timers) as input data of the stage, in the format that the
     preceding stage writes.
     """

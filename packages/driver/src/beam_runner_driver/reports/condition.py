@@ -64,7 +64,7 @@ from beam_runner_driver.reports.stage_history import POINT_SECONDS, StageHistory
 from beam_runner_driver.reports.waiting import (
     find_job_waits,
     is_waiting_for_clock,
-    make_neighbour_wait,
+    make_external_system_wait,
 )
 
 LOSSES = "beam_spark:job:losses:v1"
@@ -190,13 +190,13 @@ class JobMonitor:
         )
         # Don't report the failure that ends the job: `report_end` reports it.
         if not isinstance(ledger.end, FailJob):
-            for line in self._failures.make_new_messages(ledger, now, skips=first):
+            for line in self._failures.list_new_messages(ledger, now, skips=first):
                 self._reporter.report_message(line.importance, line.text, record=line.record)
-        for line in self._quarantine.make_new_messages(ledger.quarantine, skips=first):
+        for line in self._quarantine.list_new_messages(ledger.quarantine, skips=first):
             self._reporter.report_message(line.importance, line.text, line.transform)
         self.report_outage(coordinator.lane_failures.outage)
         if ledger.end is None:
-            for text in self._worker_outages.make_new_messages(
+            for text in self._worker_outages.list_new_messages(
                 coordinator.outages.list_outages(), moment
             ):
                 self._reporter.report_message(Importance.WARNING, text)
@@ -251,7 +251,7 @@ class JobMonitor:
 
     def _list_stage_metrics(self, report: StageReport, seen: _JobSnapshot) -> Iterator[MetricCell]:
         lag = max(0, seen.time - seen.opened.get(report.stage, seen.time))
-        labels = self._make_labels(report.stage)
+        labels = self._make_metric_labels(report.stage)
         pending = seen.pending.get(report.stage, PendingInput())
         for name, value in (
             ("input_watermark", report.input_watermark),
@@ -271,10 +271,10 @@ class JobMonitor:
         self, stage: str, seen: _JobSnapshot, begun: int
     ) -> Iterator[MetricCell]:
         """Yields the metrics of a stage that stay available after the end of the job."""
-        labels = self._make_labels(stage)
+        labels = self._make_metric_labels(stage)
         names = tuple(labels["PTRANSFORM"].split(" + "))
         urn = "beam_spark:stage:transforms:v1"
-        yield MetricCell(urn, metric_urns.SET_STRING_TYPE, _encode_strings(names), labels)
+        yield MetricCell(urn, metric_urns.SET_STRING_TYPE, _encode_metric_strings(names), labels)
         tally = seen.tallies.get(stage, Tally())
         for name, count in (("begun", begun), *attrs.asdict(tally).items()):
             urn = f"beam_spark:stage:bundles_{name}:v1"
@@ -287,7 +287,7 @@ class JobMonitor:
                 payload = encode_varint(seen.time) + encode_varint(moment)
                 yield MetricCell(urn, metric_urns.LATEST_INT64_TYPE, payload, labels)
 
-    def _make_labels(self, stage: str) -> dict[str, str]:
+    def _make_metric_labels(self, stage: str) -> dict[str, str]:
         return {"STAGE": stage, "PTRANSFORM": self._plan.stages[stage].spec.name}
 
     def report_outage(self, outage: Outage | None) -> None:
@@ -299,11 +299,11 @@ class JobMonitor:
         lasted = outage.next_try - outage.since
         if begins or lasted >= 2 * self._outage_pause:
             self._outage_pause = lasted
-            text = render_record(make_neighbour_wait(outage, 0), now=0)
+            text = render_record(make_external_system_wait(outage, 0), now=0)
             self._reporter.report_message(Importance.WARNING, text)
 
 
-def _encode_strings(texts: Sequence[str]) -> bytes:
+def _encode_metric_strings(texts: Sequence[str]) -> bytes:
     """Encodes a list of strings as the payload of a metric: the number of strings, then each string
     with a length prefix.
     """

@@ -17,7 +17,7 @@ from beam_runner_runtime.sections.plan import list_stage_ids
 from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.ledger.quarantine import QuarantineState
 from beam_runner_driver.ledger.retrying_journal import Outage
-from beam_runner_driver.reports.waiting import make_neighbour_wait
+from beam_runner_driver.reports.waiting import make_external_system_wait
 
 MOST_MESSAGES = 20
 """Maximum number of messages per check. Many bundles can fail at the same time for the same reason."""
@@ -37,7 +37,7 @@ class FailureMessages:
         self._plan = plan
         self._told: set[tuple[int, int]] = set()
 
-    def make_new_messages(self, ledger: JobLedger, now: int, *, skips: bool) -> list[MessageLine]:
+    def list_new_messages(self, ledger: JobLedger, now: int, *, skips: bool) -> list[MessageLine]:
         """Returns messages for the failures since the last check.
 
         Args:
@@ -79,12 +79,12 @@ class OutageMessages:
     def __init__(self) -> None:
         self._told: dict[str, float] = {}
 
-    def make_new_messages(self, outages: Iterable[Outage], now: float) -> list[str]:
+    def list_new_messages(self, outages: Iterable[Outage], now: float) -> list[str]:
         """Returns messages for the changes since the last check, at time `now` (``time.monotonic``)."""
         away = {one.away.neighbour: one for one in outages}
         over = [name for name in self._told if name not in away]
         new = [name for name in away if name not in self._told]
-        texts = [render_record(make_neighbour_wait(away[name], 0)) for name in new]
+        texts = [render_record(make_external_system_wait(away[name], 0)) for name in new]
         texts += [
             f"the job no longer waits for {name}, after {now - self._told[name]:.0f} s"
             for name in over
@@ -99,7 +99,7 @@ class QuarantineMessages:
     def __init__(self) -> None:
         self._told = 0
 
-    def make_new_messages(self, state: QuarantineState, *, skips: bool) -> list[MessageLine]:
+    def list_new_messages(self, state: QuarantineState, *, skips: bool) -> list[MessageLine]:
         """Returns messages about the elements, groups and timers that went to quarantine since the
         last call.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 from beam_runner_model.observation import (
-    BundlePlace,
+    BundleProcessKind,
     Execution,
     ObservedBundle,
     ThreadStack,
@@ -131,13 +131,13 @@ class JobSnapshots:
                     still=round(now - lane.changed, 1),
                     fraction=lane.fraction,
                     where=_locate_user_code(lane, embedded=stage.embedded),
-                    silent=_measure_silence(lane.link, now),
+                    silent=_measure_seconds_of_silence(lane.link, now),
                 )
             )
-        found += self._observe_sections(coordinator.sections, now)
+        found += self._list_running_sections(coordinator.sections, now)
         found.sort(key=lambda one: -one.seconds)
         clock = coordinator.clock.now()
-        self._publish(
+        self._publish_snapshot(
             Execution(
                 tuple(found),
                 describe_failed_bundles(coordinator.ledger, self._plan, clock),
@@ -149,7 +149,7 @@ class JobSnapshots:
             )
         )
 
-    def _publish(self, seen: Execution) -> None:
+    def _publish_snapshot(self, seen: Execution) -> None:
         with self._renewed:
             self._seen, self._seen_at = seen, time.monotonic()
             self._renewed.notify_all()
@@ -159,9 +159,11 @@ class JobSnapshots:
         waits = () if wait is None else (wait,)
         if waits or self._is_kept:
             self._is_kept = bool(waits)
-            self._publish(attrs.evolve(self._seen, waits=waits))
+            self._publish_snapshot(attrs.evolve(self._seen, waits=waits))
 
-    def _observe_sections(self, sections: SectionRunner, now: float) -> Iterator[ObservedBundle]:
+    def _list_running_sections(
+        self, sections: SectionRunner, now: float
+    ) -> Iterator[ObservedBundle]:
         for section in sections.list_running():
             bundle, tasks = section.bundle, sections.tasks
             titles = [self._plan.stages[stage].spec.name for stage in list_stage_ids(bundle)]
@@ -174,7 +176,7 @@ class JobSnapshots:
                 seconds=round(now - section.began, 1),
                 still=round(now - section.changed, 1),
                 fraction=tasks.done / tasks.known if tasks.known else 0.0,
-                where=BundlePlace.SECTION,
+                where=BundleProcessKind.SECTION,
                 tasks=tasks.known,
                 tasks_done=tasks.done,
             )
@@ -209,14 +211,14 @@ def _count_slots(coordinator: JobCoordinator) -> tuple[int, int]:
     return coordinator.lanes.core_count, lanes + tasks
 
 
-def _locate_user_code(lane: Lane, *, embedded: bool) -> BundlePlace:
+def _locate_user_code(lane: Lane, *, embedded: bool) -> BundleProcessKind:
     """Returns the process and the thread that run the user code of a bundle."""
     if embedded:
-        return BundlePlace.PROCESS
-    return BundlePlace.STARTING_HARNESS if lane.prepares else BundlePlace.HARNESS
+        return BundleProcessKind.PROCESS
+    return BundleProcessKind.STARTING_HARNESS if lane.prepares else BundleProcessKind.HARNESS
 
 
-def _measure_silence(link: WorkerLink, now: float) -> float:
+def _measure_seconds_of_silence(link: WorkerLink, now: float) -> float:
     """Returns the seconds since the last message of an unresponsive process, or 0 if the process responds."""
     silent = now - link.heard
     return round(silent, 1) if silent > LIMITS.silent_seconds else 0.0

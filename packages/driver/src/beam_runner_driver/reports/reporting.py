@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from beam_runner_engine.scheduler.commands import FailJob, FinishJob, Outcome
 from beam_runner_engine.scheduler.events import BundleFailed, FailureKind
-from beam_runner_model.failures import JobEnding, JobEndingKind
+from beam_runner_model.failures import JobFailure, JobFailureKind
 from beam_runner_model.jobs import PRINT_PREFIX, Importance, JobState, MessageLine
 from beam_runner_model.waits import Wait
 from beam_runner_planner.plan import JobPlan
@@ -66,13 +66,13 @@ def report_end(reporter: RunReporter, ledger: JobLedger, end: FinishJob | FailJo
     if isinstance(end, FinishJob):
         return reporter.report_state(_STATES[end.outcome])
     last, plan = ledger.last_failure, ledger.plan
-    ending = describe_ending(end, last, plan, ledger.list_wait_reasons)
-    return reporter.report_state(JobState.FAILED, format_ending(end, last, plan), ending)
+    ending = describe_job_failure(end, last, plan, ledger.list_wait_reasons)
+    return reporter.report_state(JobState.FAILED, format_job_failure(end, last, plan), ending)
 
 
-def describe_ending(
+def describe_job_failure(
     end: FailJob, last: BundleFailed | None, plan: JobPlan, waits: Callable[[], tuple[Wait, ...]]
-) -> JobEnding:
+) -> JobFailure:
     """Returns a record with the cause of a job's failure.
 
     Args:
@@ -81,22 +81,22 @@ def describe_ending(
         plan: plan of the job, with the steps of each stage.
         waits: function that returns the reasons for which the job waited at its end.
     """
-    reason = format_ending(end, last, plan).partition("\n")[0]
-    if end.kind is JobEndingKind.STUCK:
-        return JobEnding(end.kind, reason, waits=waits())
+    reason = format_job_failure(end, last, plan).partition("\n")[0]
+    if end.kind is JobFailureKind.STUCK:
+        return JobFailure(end.kind, reason, waits=waits())
     if last is None or not _is_bundle_failure(end):
-        return JobEnding(end.kind, reason)
+        return JobFailure(end.kind, reason)
     attempts = end.attempts or len(end.causes)
     failure = describe_failure(last, attempts=attempts, stage=end.stage or "")
-    return JobEnding(JobEndingKind.BUNDLE, reason, failure)
+    return JobFailure(JobFailureKind.BUNDLE, reason, failure)
 
 
 def _is_bundle_failure(end: FailJob) -> bool:
     """Returns whether a failed bundle ended the job. Journals of earlier versions don't record the kind of the end."""
-    return end.stage is not None and end.kind in (JobEndingKind.BUNDLE, JobEndingKind.OTHER)
+    return end.stage is not None and end.kind in (JobFailureKind.BUNDLE, JobFailureKind.OTHER)
 
 
-def format_ending(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
+def format_job_failure(end: FailJob, last: BundleFailed | None, plan: JobPlan) -> str:
     """Returns the text about a job's failure.
 
     Args:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 from beam_runner_engine.scheduler.pending_input import PendingInput
 from beam_runner_engine.scheduler.reports import StageReport
-from beam_runner_model.observation import StageSeries
+from beam_runner_model.observation import StageTimeSeries
 
 from beam_runner_driver.ledger.journal_codec import Tally
 
@@ -30,7 +30,7 @@ class StageTimes:
 
 class StageHistory:
     """Recorder of the stages' activity and progress. Only the job's thread can call
-    `record_stages`; any thread can use `make_series` and `times`.
+    `record_stages`; any thread can use `make_time_series` and `times`.
     """
 
     def __init__(self) -> None:
@@ -69,8 +69,9 @@ class StageHistory:
                 size = pending.get(stage, PendingInput()).size
                 points.append((round(now, 1), mark, size, report.open_bundles, committed))
 
-    def make_series(self) -> tuple[StageSeries, ...]:
+    def make_time_series(self) -> tuple[StageTimeSeries, ...]:
         """Returns the time series of all stages, oldest point first."""
         return tuple(
-            StageSeries(stage, tuple(points.copy())) for stage, points in dict(self._points).items()
+            StageTimeSeries(stage, tuple(points.copy()))
+            for stage, points in dict(self._points).items()
         )

@@ -60,7 +60,7 @@ def reconstruct_bundle_history(journal: Journal, bundle: int) -> BundleHistory:
     teller = _HistoryReplay(JobLedger.from_state(kept.ledger), bundle, recovered.first)
     for number, blob in enumerate(recovered.entries, recovered.first):
         for entry in kept.decode_entries(blob):
-            teller.apply_entry(number, entry)
+            teller.apply_journal_entry(number, entry)
     return teller.make_history()
 
 
@@ -77,17 +77,17 @@ class _HistoryReplay:
         found = (one for one in (*ledger.open_bundles, *paused) if one.number == number)
         self._bundle: Bundle | None = next(found, None)
         if self._bundle is not None:
-            self._add_step(
-                HistoryEventKind.SNAPSHOT, first, self._bundle.attempt, reads=self._list_reads()
+            self._add_step_event(
+                HistoryEventKind.SNAPSHOT, first, self._bundle.attempt, reads=self._list_read_data()
             )
 
-    def apply_entry(self, entry: int, event: JournalEntry) -> None:
+    def apply_journal_entry(self, entry: int, event: JournalEntry) -> None:
         """Applies a journal entry to the ledger (the job's committed state), and records the
         entry's effect on the bundle.
         """
         before = self._bundle
         counts = before is not None and self._is_current_attempt(event)
-        commands = self._ledger.apply_entry(event)
+        commands = self._ledger.apply_journal_entry(event)
         if counts:
             self._add_event(entry, event)
         for command in commands:
@@ -132,7 +132,7 @@ class _HistoryReplay:
                 written += [_describe_data("residual", one.data) for one in done.residuals]
                 if state is not None:
                     written += map(_describe_segment, state.segments)
-                self._add_step(
+                self._add_step_event(
                     HistoryEventKind.COMMITTED,
                     entry,
                     done.attempt,
@@ -143,7 +143,7 @@ class _HistoryReplay:
                 place = detail.place if isinstance(detail, FailedStep) else None
                 failure = describe_failure(event, attempts=attempt, stage=self._stage)
                 process = detail if isinstance(detail, LostProcess) else None
-                self._add_step(
+                self._add_step_event(
                     HistoryEventKind.FAILED,
                     entry,
                     attempt,
@@ -152,10 +152,10 @@ class _HistoryReplay:
                     process=process,
                 )
             case SectionRefused(attempt=attempt, reason=reason):
-                self._add_step(HistoryEventKind.REFUSED, entry, attempt, reason=reason)
+                self._add_step_event(HistoryEventKind.REFUSED, entry, attempt, reason=reason)
             case SplitDone(attempt=attempt, residuals=residuals) if residuals:
                 given = tuple(_describe_data("residual", one.data) for one in residuals)
-                self._add_step(HistoryEventKind.SPLIT, entry, attempt, writes=given)
+                self._add_step_event(HistoryEventKind.SPLIT, entry, attempt, writes=given)
 
     @property
     def _stage(self) -> str:
@@ -172,13 +172,15 @@ class _HistoryReplay:
                             if bundle.attempt == 1
                             else HistoryEventKind.RETRIED
                         )
-                        self._add_step(kind, entry, bundle.attempt, reads=self._list_reads())
+                        self._add_step_event(
+                            kind, entry, bundle.attempt, reads=self._list_read_data()
+                        )
             case CancelBundles(bundles):
                 for number, attempt in bundles:
                     if number == self._number:
-                        self._add_step(HistoryEventKind.CANCELLED, entry, attempt)
+                        self._add_step_event(HistoryEventKind.CANCELLED, entry, attempt)
 
-    def _add_step(
+    def _add_step_event(
         self,
         kind: HistoryEventKind,
         entry: int,
@@ -195,7 +197,7 @@ class _HistoryReplay:
             step = attrs.evolve(step, host=process.host, pid=process.pid)
         self._steps.append(attrs.evolve(step, **more))
 
-    def _list_reads(self) -> tuple[DataPiece, ...]:
+    def _list_read_data(self) -> tuple[DataPiece, ...]:
         bundle = self._bundle
         assert bundle is not None
         found: list[DataPiece] = []
@@ -205,7 +207,7 @@ class _HistoryReplay:
             found += [
                 _describe_data(side.name, data) for side in part.side_inputs for data in side.data
             ]
-        found += map(_describe_segment, self._ledger.list_segments(bundle))
+        found += map(_describe_segment, self._ledger.list_state_segments(bundle))
         return tuple(found)
 
 

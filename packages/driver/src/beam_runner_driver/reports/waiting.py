@@ -65,7 +65,7 @@ def is_waiting_for_clock(ledger: JobLedger, waits: Iterable[Wait]) -> bool:
     )
 
 
-def make_neighbour_wait(outage: Outage, now: int) -> Wait:
+def make_external_system_wait(outage: Outage, now: int) -> Wait:
     """Returns the record of a wait for an unavailable external system, at processing time `now` (ms)."""
     moment = time.monotonic()
     return Wait(
@@ -91,7 +91,7 @@ def _find_waits_of_runner(
         )
     for outage in (coordinator.lane_failures.outage, *coordinator.outages.list_outages()):
         if outage is not None:
-            yield make_neighbour_wait(outage, coordinator.clock.now())
+            yield make_external_system_wait(outage, coordinator.clock.now())
     tasks = coordinator.sections.tasks
     for section in coordinator.sections.list_running():
         stage, steps = section.bundle.stage, _list_step_names(plan, list_stage_ids(section.bundle))

@@ -12,7 +12,7 @@ from beam_runner_model.updates import UpdateReport
 from beam_runner_storage.journal.journal import Journal
 
 from beam_runner_driver.ledger.ledger import JobLedger
-from beam_runner_driver.updates.succession import NextJob
+from beam_runner_driver.updates.succession import SuccessorJob
 
 
 class UpdateOutcome(enum.Enum):
@@ -32,7 +32,7 @@ class UpdateOutcome(enum.Enum):
 
 
 @attrs.frozen
-class UpdateAnswer:
+class UpdateResult:
     """Result of an update request.
 
     Attributes:
@@ -66,11 +66,11 @@ class JobUpdate:
     """
 
     job_id: str
-    job: NextJob
+    job: SuccessorJob
     journal: Journal
     quiet_seconds: float
     is_check: bool
     on_report: Callable[[UpdateReport], None]
     on_replaced: Callable[[UpdateReport], None]
-    answer: Future[UpdateAnswer] = attrs.field(init=False, factory=Future)
+    answer: Future[UpdateResult] = attrs.field(init=False, factory=Future)
     withdrawn: threading.Event = attrs.field(init=False, factory=threading.Event)

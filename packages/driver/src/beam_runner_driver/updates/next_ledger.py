@@ -37,7 +37,7 @@ def rename_ledger_files(state: LedgerState, rename: Callable[[str], str]) -> Led
     )
 
 
-def divide_segments(state: LedgerState, shards: int) -> LedgerState:
+def divide_state_segments(state: LedgerState, shards: int) -> LedgerState:
     """Returns a job's committed state with more key shards (hash partitions of keys): a multiple of
     the old number. Each new shard reads the state segments of the old shard that it is a part of.
     """
@@ -51,7 +51,7 @@ def divide_segments(state: LedgerState, shards: int) -> LedgerState:
     return attrs.evolve(state, segments=segments, shards=shards)
 
 
-def make_successor(
+def make_successor_ledger(
     old: LedgerState,
     plan: JobPlan,
     scheduler: SchedulerState,
@@ -76,7 +76,7 @@ def make_successor(
     for (stage, shard), found in old.segments.items():
         if stage in stages:
             new = stages[stage]
-            segments[new, shard] = _mask_states(found, dropped_states.get(new, frozenset()))
+            segments[new, shard] = _mask_segment_states(found, dropped_states.get(new, frozenset()))
         else:
             garbage += [segment.path for segment in found]
     ledger = JobLedger.from_state(
@@ -101,7 +101,9 @@ def make_successor(
     return ledger
 
 
-def _mask_states(segments: tuple[Segment, ...], names: frozenset[str]) -> tuple[Segment, ...]:
+def _mask_segment_states(
+    segments: tuple[Segment, ...], names: frozenset[str]
+) -> tuple[Segment, ...]:
     """Returns state segments whose readers ignore the user states with these names."""
     return tuple(
         attrs.evolve(segment, masked=tuple(sorted({*segment.masked, *names})))

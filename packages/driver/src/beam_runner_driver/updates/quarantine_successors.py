@@ -13,7 +13,7 @@ from beam_runner_planner.updates.inputs import list_unreadable_inputs
 from beam_runner_driver.ledger.quarantine import QuarantinedFile
 
 
-def continue_quarantine(
+def transfer_quarantine_records(
     files: Mapping[str, QuarantinedFile],
     old: JobPlan,
     new: JobPlan,

@@ -81,7 +81,9 @@ class StoredSavepoint:
         return f"s{hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]}"
 
 
-def capture_contents(ledger: JobLedger, folder: JobFolder | None = None) -> SavepointContents:
+def capture_savepoint_contents(
+    ledger: JobLedger, folder: JobFolder | None = None
+) -> SavepointContents:
     """Returns the committed state of a job for a savepoint. If the job is running, its folder
     postpones the deletion of files.
     """

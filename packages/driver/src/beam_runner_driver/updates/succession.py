@@ -22,7 +22,7 @@ from beam_runner_model.updates import (
     FindingSubject,
     FindingVerdict,
     PlanCorrespondence,
-    StageContents,
+    StoredStageData,
     UpdateInstructions,
     UpdateReport,
 )
@@ -33,17 +33,17 @@ from beam_runner_driver.ledger.ledger import JobLedger
 from beam_runner_driver.ledger.scheduling import make_root_outputs, make_scheduler_graph
 from beam_runner_driver.tuning import JobTuning
 from beam_runner_driver.updates.next_ledger import (
-    divide_segments,
-    make_successor,
+    divide_state_segments,
+    make_successor_ledger,
     rename_ledger_files,
 )
-from beam_runner_driver.updates.quarantine_successors import continue_quarantine
+from beam_runner_driver.updates.quarantine_successors import transfer_quarantine_records
 
 _ENDED_EARLY = (Phase.FAILED, Phase.CANCELLED)
 
 
 @attrs.frozen
-class NextJob:
+class SuccessorJob:
     """Job that replaces a running job.
 
     Attributes:
@@ -61,7 +61,7 @@ class NextJob:
 
 
 def compare_with_ledger(
-    ledger: JobLedger, job: NextJob, *, is_savepoint: bool = False
+    ledger: JobLedger, job: SuccessorJob, *, is_savepoint: bool = False
 ) -> PlanComparison:
     """Compares a job, with its current state, with the job that continues its state, and reports
     incompatible differences.
@@ -82,7 +82,7 @@ def compare_with_ledger(
         found.append(
             Finding(FindingVerdict.REFUSED, FindingReason.JOB_NOT_RUNNING, FindingSubject.JOB)
         )
-    comparison = compare_plans(ledger.plan, job.plan, job.wishes, _list_contents(ledger))
+    comparison = compare_plans(ledger.plan, job.plan, job.wishes, _list_stage_contents(ledger))
     if job.key_shards not in (None, ledger.shards):
         found.append(_compare_key_shards(ledger.shards, job.key_shards or 0))
     report = UpdateReport((*found, *comparison.report.findings))
@@ -103,7 +103,7 @@ def _compare_key_shards(before: int, after: int) -> Finding:
 
 def make_next_ledger(
     ledger: JobLedger,
-    job: NextJob,
+    job: SuccessorJob,
     correspondence: PlanCorrespondence,
     rename: Callable[[str], str] | None = None,
 ) -> JobLedger:
@@ -130,8 +130,8 @@ def make_next_ledger(
     woken = frozenset(of_stages[stage] for stage in correspondence.dropped_timers)
     shards = job.key_shards or ledger.shards
     if shards != ledger.shards:
-        kept = divide_shards(kept, ledger.shards, shards, partial(_select_keys, shards))
-        state = divide_segments(state, shards)
+        kept = divide_shards(kept, ledger.shards, shards, partial(_select_keys_of_shard, shards))
+        state = divide_state_segments(state, shards)
         # If an update splits a key shard, each part starts with the summary (holds and timers) of
         # the complete shard. The first bundle of the part replaces this summary.
         woken = frozenset(stage.identity for stage in kept.stages)
@@ -153,8 +153,8 @@ def make_next_ledger(
     }
     dropped = {new_ids[stage]: names for stage, names in correspondence.dropped_states.items()}
     files = state.quarantine.files
-    quarantined = continue_quarantine(files, old, plan, correspondence.stages)
-    return make_successor(state, plan, scheduler, commands, continued, dropped, quarantined)
+    quarantined = transfer_quarantine_records(files, old, plan, correspondence.stages)
+    return make_successor_ledger(state, plan, scheduler, commands, continued, dropped, quarantined)
 
 
 def _match_identities(
@@ -202,12 +202,12 @@ def _rename_files(kept: SavedJobState, rename: Callable[[str], str]) -> SavedJob
     return attrs.evolve(kept, pieces=pieces)
 
 
-def _select_keys(shards: int, ref: RowsRef, shard: int) -> RowsRef:
+def _select_keys_of_shard(shards: int, ref: RowsRef, shard: int) -> RowsRef:
     """Returns a reference to those elements of the data that belong to one key shard."""
     return attrs.evolve(ref, share=KeyShare(shard, shards))
 
 
-def list_holdable_stages(plan: JobPlan) -> tuple[str, ...]:
+def list_pausable_stages(plan: JobPlan) -> tuple[str, ...]:
     """Returns the stages whose work can wait for the new job: sources and other splittable DoFns."""
     return tuple(name for name, stage in plan.stages.items() if stage.splittable)
 
@@ -219,7 +219,7 @@ def _list_identities(plan: JobPlan) -> Identities:
     )
 
 
-def _list_contents(ledger: JobLedger) -> Mapping[str, StageContents]:
+def _list_stage_contents(ledger: JobLedger) -> Mapping[str, StoredStageData]:
     """Returns the data of each stage. Empty if the state can't be transferred; the comparison of
     the plans then reports the reason.
     """
@@ -230,11 +230,11 @@ def _list_contents(ledger: JobLedger) -> Mapping[str, StageContents]:
     by_identity = {stage.identity: stage for stage in kept.stages}
     kept_stages = {name: by_identity[one.identity] for name, one in ledger.plan.stages.items()}
     sizes: dict[str, int] = {}
-    for (stage, _), segments in ledger.list_all_segments().items():
+    for (stage, _), segments in ledger.list_all_state_segments().items():
         sizes[stage] = sizes.get(stage, 0) + sum(segment.size for segment in segments)
     complete = {one.spec.name for one in ledger.scheduler_state.stages if one.complete}
     return {
-        name: StageContents(
+        name: StoredStageData(
             elements=sum(kept.pieces[work.piece].data.facts.count for work in stage.work),
             state_bytes=sizes.get(name, 0),
             wakes=len(stage.waiting_shards),

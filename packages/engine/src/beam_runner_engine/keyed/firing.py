@@ -16,7 +16,7 @@ from beam_runner_model.strategy import (
     WindowingStrategy,
 )
 from beam_runner_model.times import Timestamp
-from beam_runner_model.timestamp_combiners import combine_timestamps, get_timestamp_reducer
+from beam_runner_model.timestamp_combiners import combine_timestamps, get_timestamp_selector
 
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.composite_triggers import create_machine
@@ -44,7 +44,7 @@ class WindowTriggerEvaluator:
         self._always_on_time = strategy.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS
         self._always_closing = strategy.closing_behavior is ClosingBehavior.EMIT_ALWAYS
         self._combiner = strategy.timestamp_combiner
-        self._combine = get_timestamp_reducer(strategy.timestamp_combiner)
+        self._combine = get_timestamp_selector(strategy.timestamp_combiner)
 
     def get_trigger_time(self, window: OpenWindow) -> TriggerTime:
         """Returns the watermark and processing-time state of a window, in the form that triggers use."""

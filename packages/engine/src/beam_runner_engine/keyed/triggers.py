@@ -21,7 +21,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from beam_runner_model.times import Timestamp, add_clamped, align_time_after, clamp_timestamp
+from beam_runner_model.times import (
+    Timestamp,
+    add_clamped_duration,
+    align_time_after,
+    clamp_timestamp,
+)
 from beam_runner_model.triggers import (
     AfterSynchronizedProcessingTime,
     AlignTo,
@@ -157,7 +162,7 @@ class AfterProcessingTimeMachine:
         for transform in self._transforms:
             match transform:
                 case Delay(delay):
-                    time = add_clamped(time, delay)
+                    time = add_clamped_duration(time, delay)
                 case AlignTo(period, offset):
                     time = clamp_timestamp(align_time_after(time, period, offset))
         return time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_model.failures import JobEndingKind
+from beam_runner_model.failures import JobFailureKind
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import Duration
 
@@ -166,7 +166,7 @@ def _fail_job_for_bundle(state: SchedulerState, record: BundleRecord, event: Bun
     fail_job(
         state,
         f"{what} failed after {tried} ({event.kind.value}): {event.cause}",
-        JobEndingKind.BUNDLE,
+        JobFailureKind.BUNDLE,
         stage,
         causes or (event.cause,),
         record,
@@ -180,7 +180,7 @@ def _count_attempts(record: BundleRecord) -> int:
 def fail_job(
     state: SchedulerState,
     reason: str,
-    kind: JobEndingKind,
+    kind: JobFailureKind,
     stage: str | None = None,
     causes: tuple[str, ...] = (),
     culprit: BundleRecord | None = None,

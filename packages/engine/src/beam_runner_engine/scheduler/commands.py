@@ -10,7 +10,7 @@ import enum
 from typing import Any, TypeAlias
 
 import attrs
-from beam_runner_model.failures import JobEndingKind
+from beam_runner_model.failures import JobFailureKind
 from beam_runner_model.times import Timestamp
 from beam_runner_model.windows import Window
 
@@ -209,7 +209,7 @@ class FailJob:
     stage: str | None = None
     causes: tuple[str, ...] = ()
     attempts: int = 0
-    kind: JobEndingKind = attrs.field(default=JobEndingKind.OTHER, converter=JobEndingKind)
+    kind: JobFailureKind = attrs.field(default=JobFailureKind.OTHER, converter=JobFailureKind)
 
 
 Command: TypeAlias = (

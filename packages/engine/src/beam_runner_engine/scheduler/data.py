@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 
 
 @attrs.frozen
@@ -20,4 +20,4 @@ class Data:
     """
 
     ref: Any
-    facts: DataFacts
+    facts: DataStatistics

@@ -10,7 +10,7 @@ import enum
 from typing import Any, TypeAlias
 
 import attrs
-from beam_runner_model.failures import JobEndingKind
+from beam_runner_model.failures import JobFailureKind
 from beam_runner_model.summary import ShardSummary
 from beam_runner_model.times import Duration, Timestamp
 from beam_runner_model.windows import Window
@@ -259,7 +259,7 @@ class Abort:
     """Report that the caller can't continue the job for this `reason`. The job fails."""
 
     reason: str
-    kind: JobEndingKind = attrs.field(default=JobEndingKind.OTHER, converter=JobEndingKind)
+    kind: JobFailureKind = attrs.field(default=JobFailureKind.OTHER, converter=JobFailureKind)
 
 
 Event: TypeAlias = (

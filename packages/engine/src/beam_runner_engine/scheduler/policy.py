@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import attrs
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.times import Duration
 
 
@@ -54,7 +54,9 @@ class SplittingPolicy(Protocol):
     Implementations must be deterministic and picklable. If a method raises an error, the job fails.
     """
 
-    def plan_initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
+    def plan_initial_split(
+        self, work: Sequence[DataStatistics], most: int, load: Load
+    ) -> Sequence[int]:
         """Divides the pending work of a stage without keys into bundles.
 
         Args:
@@ -105,7 +107,9 @@ class DefaultPolicy:
     spreads: bool = True
     halves_restrictions: bool = True
 
-    def plan_initial_split(self, work: Sequence[DataFacts], most: int, load: Load) -> Sequence[int]:
+    def plan_initial_split(
+        self, work: Sequence[DataStatistics], most: int, load: Load
+    ) -> Sequence[int]:
         """Fills bundles in order up to the target size."""
         total = sum(facts.size for facts in work)
         wanted = max(-(-total // self.bundle_bytes), load.idle_slots if self.spreads else 1, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beam_runner_model.failures import JobEndingKind
+from beam_runner_model.failures import JobFailureKind
 from beam_runner_model.times import MAX_TIMESTAMP, Timestamp
 from beam_runner_model.waits import Wait
 
@@ -117,7 +117,7 @@ class Scheduler:
             _apply_event(state, event)
             apply_event_consequences(state)
         except HostCodeError as error:
-            fail_job(state, str(error), JobEndingKind.SERVER, error.stage, (error.problem,))
+            fail_job(state, str(error), JobFailureKind.SERVER, error.stage, (error.problem,))
         return take_commands(state)
 
     @property

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.times import MAX_TIMESTAMP
 
 from beam_runner_engine.scheduler.attempts import build_bundle_inputs
@@ -117,7 +117,7 @@ def _should_open_section(state: SchedulerState, section: SectionState) -> bool:
 
 
 def _compute_section_work(
-    state: SchedulerState, ready: Iterable[tuple[StageState, DataFacts]]
+    state: SchedulerState, ready: Iterable[tuple[StageState, DataStatistics]]
 ) -> int | None:
     """Returns the estimated number of bytes that a section must process, or None if the number is
     unknown.

@@ -5,7 +5,7 @@ Each work item needs one window of each side input of its stage. The work waits 
 `SideInputState.waiting` for the first window that is not readable yet, and is checked again when this
 window becomes readable. A readable window stays readable, because watermarks never decrease.
 
-Side-input windows are compared after `clip_to_time_bounds`. Commands contain the original windows
+Side-input windows are compared after `clip_window_to_time_bounds`. Commands contain the original windows
 of the data.
 """
 
@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
-from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp, add_clamped
+from beam_runner_model.times import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp, add_clamped_duration
 from beam_runner_model.window_coders import encode_window
-from beam_runner_model.windows import IntervalWindow, Window, clip_to_time_bounds
+from beam_runner_model.windows import IntervalWindow, Window, clip_window_to_time_bounds
 
 from beam_runner_engine.scheduler.checkpoints import schedule_checkpoints
 from beam_runner_engine.scheduler.commands import SideInput
@@ -67,12 +67,14 @@ def _map_to_side_input_window(
     except Exception as error:
         code = f"the window mapping of side input {side.spec.name!r}"
         raise HostCodeError(stage.spec.name, code, f"failed with the error {error!r}") from error
-    return found and clip_to_time_bounds(found)
+    return found and clip_window_to_time_bounds(found)
 
 
 def _list_side_input_windows(data: Data) -> list[Window]:
     """Returns the side-input windows of some data, in a deterministic order."""
-    return sorted(set(map(clip_to_time_bounds, data.facts.windows or ())), key=get_window_sort_key)
+    return sorted(
+        set(map(clip_window_to_time_bounds, data.facts.windows or ())), key=get_window_sort_key
+    )
 
 
 def get_window_sort_key(window: Window) -> tuple[Timestamp, bytes]:
@@ -169,7 +171,7 @@ def restore_side_input_window(
 
 def _get_open_window(stage: StageState, side: SideInputState, window: Window) -> list[int] | None:
     """Returns the data of a side-input window, or None if the window has expired."""
-    last_needed = add_clamped(window.max_timestamp(), side.spec.retention)
+    last_needed = add_clamped_duration(window.max_timestamp(), side.spec.retention)
     if _is_window_expired(last_needed, stage.input):
         return None
     pieces = side.pieces.get(window)
@@ -260,7 +262,7 @@ def _find_original_window(data: Iterable[Data], window: Window) -> Window:
     known = (
         one for each in data for one in sorted(each.facts.windows or (), key=get_window_sort_key)
     )
-    return next((one for one in known if clip_to_time_bounds(one) == window), window)
+    return next((one for one in known if clip_window_to_time_bounds(one) == window), window)
 
 
 def release_side_input_views(state: SchedulerState, views: Iterable[SideInputView]) -> None:

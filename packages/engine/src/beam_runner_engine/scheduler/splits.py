@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.times import Timestamp
 
 from beam_runner_engine.scheduler.checkpoints import (
@@ -64,7 +64,7 @@ def request_yield_checkpoint(state: SchedulerState, event: YieldRequested) -> No
 
 
 def divide_pending_work(
-    state: SchedulerState, stage: StageState, work: Sequence[DataFacts], most: int
+    state: SchedulerState, stage: StageState, work: Sequence[DataStatistics], most: int
 ) -> Sequence[int]:
     """Returns the policy's division of pending work into bundles.
 

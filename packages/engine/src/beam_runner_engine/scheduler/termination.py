@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_model.failures import JobEndingKind
+from beam_runner_model.failures import JobFailureKind
 from beam_runner_model.rendering import render_waits
 from beam_runner_model.times import MAX_TIMESTAMP
 
@@ -37,7 +37,7 @@ def apply_event_consequences(state: SchedulerState) -> None:
             if state.clock_wakes:
                 return
             reason = f"the job is stuck and can't make progress: {render_waits(list_wait_reasons(state))}"
-            fail_job(state, reason, JobEndingKind.STUCK)
+            fail_job(state, reason, JobFailureKind.STUCK)
 
 
 def _check_changed_stages(state: SchedulerState) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_model.times import MAX_TIMESTAMP, add_clamped
+from beam_runner_model.times import MAX_TIMESTAMP, add_clamped_duration
 
 from beam_runner_engine.scheduler.clock import advance_clock
 from beam_runner_engine.scheduler.delivery import deliver_data
@@ -49,7 +49,7 @@ def _run_test_stream_step(state: SchedulerState, number: int) -> None:
         collection = state.collections[step.collection]
         set_producer_watermark(state, collection, get_test_stream_producer(number), step.watermark)
     else:
-        advance_clock(state, add_clamped(state.now, step.duration))
+        advance_clock(state, add_clamped_duration(state.now, step.duration))
 
 
 def end_test_stream(state: SchedulerState, number: int) -> None:

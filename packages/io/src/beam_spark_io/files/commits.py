@@ -16,7 +16,7 @@ from typing import Any
 
 from beam_runner_storage.stores.ports import MissingFileError, StoreError
 from beam_runner_storage.stores.spec import StoreSpec
-from beam_runner_storage.unavailable import NeighbourUnavailable, convert_disk_errors
+from beam_runner_storage.unavailable import ExternalSystemUnavailable, convert_disk_errors
 
 from beam_spark_io.exactly_once.protocols import (
     CommitId,
@@ -128,7 +128,7 @@ def convert_store_errors() -> Iterator[None]:
             yield
     except MissingFileError:
         raise
-    except (StoreError, NeighbourUnavailable) as error:
+    except (StoreError, ExternalSystemUnavailable) as error:
         raise SinkUnavailable(str(error)) from error
 
 

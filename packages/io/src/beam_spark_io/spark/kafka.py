@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from beam_runner_planner.table_specs import InvalidTableSpec, TableSource, find_option
+from beam_runner_planner.table_specs import InvalidTableSpec, TableSource, find_table_option
 
 _KAFKA = "kafka"
 _ADDRESSES = "kafka.bootstrap.servers"
@@ -32,13 +32,15 @@ def explain_kafka_failures(source: TableSource, *, is_first_read: bool = True) -
         yield
         return
     if is_first_read:
-        _check_any_broker_answers(find_option(source.options, _ADDRESSES))
+        _check_any_broker_answers(find_table_option(source.options, _ADDRESSES))
     try:
         yield
     except Exception as error:
         if not any(sign in str(error) for sign in _NO_TOPIC):
             raise
-        topics = find_option(source.options, "subscribe") or find_option(source.options, "assign")
+        topics = find_table_option(source.options, "subscribe") or find_table_option(
+            source.options, "assign"
+        )
         raise InvalidTableSpec(
             f"the topic or partition doesn't exist in Kafka: {topics}"
         ) from error

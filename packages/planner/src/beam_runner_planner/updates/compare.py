@@ -21,11 +21,11 @@ from beam_runner_model.updates import (
 )
 
 from beam_runner_planner.plan import JobPlan
-from beam_runner_planner.updates.consents import Consents, format_part_name
+from beam_runner_planner.updates.consents import UpdatePermissions, format_part_name
 from beam_runner_planner.updates.matching import MatchedPlans, match_plans
 from beam_runner_planner.updates.pairs import StagePair
 from beam_runner_planner.updates.side_inputs import SideInputFindings, compare_side_inputs
-from beam_runner_planner.updates.stage_findings import compare_code, compare_input
+from beam_runner_planner.updates.stage_findings import compare_stage_code, compare_stage_input
 from beam_runner_planner.updates.states import StateFindings, compare_states
 from beam_runner_planner.updates.unmatched import (
     describe_new_stage,
@@ -64,14 +64,14 @@ def compare_plans(
     if problems:
         return PlanComparison(UpdateReport(problems))
     plans = match_plans(old, new, wishes.mapping, contents)
-    consents = Consents.from_wishes(wishes)
+    consents = UpdatePermissions.from_instructions(wishes)
     sides = compare_side_inputs(plans, consents)
     stages: list[Finding] = []
     states: dict[str, StateFindings] = {}
     for identity, view in plans.new.items():
         if identity in plans.continued_stages:
             before = plans.continued_stages[identity]
-            pair = StagePair(plans.old[before], view, plans.get_contents(before), consents)
+            pair = StagePair(plans.old[before], view, plans.get_stage_data(before), consents)
             states[identity] = compare_states(pair)
             stages += _compare_stage_pair(plans, pair, states[identity])
         else:
@@ -114,8 +114,8 @@ def _compare_stage_pair(
     found = (
         *renamed,
         *find_input_after_end(plans, pair),
-        *compare_input(pair),
-        *compare_code(pair, plans.names),
+        *compare_stage_input(pair),
+        *compare_stage_code(pair, plans.names),
         *states.findings,
     )
     return found or (pair.create_kept_finding(FindingReason.SAME, get_finding_subject(pair.new)),)
@@ -143,7 +143,7 @@ def _list_selectable_names(plans: MatchedPlans) -> tuple[set[str], set[str]]:
 
 def _build_correspondence(
     plans: MatchedPlans,
-    consents: Consents,
+    consents: UpdatePermissions,
     sides: SideInputFindings,
     states: dict[str, StateFindings],
 ) -> PlanCorrespondence:

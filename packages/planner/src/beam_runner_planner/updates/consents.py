@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Set
 
 import attrs
-from beam_runner_model.texts import is_within_step
+from beam_runner_model.texts import is_step_or_in_composite
 from beam_runner_model.updates import (
     Finding,
     FindingReason,
@@ -20,7 +20,7 @@ _TIMER_PREFIX = "ts-"
 
 
 @attrs.frozen
-class Consents:
+class UpdatePermissions:
     """Permissions that the options of an update give, as names of steps, states, timers or side
     inputs.
 
@@ -38,7 +38,7 @@ class Consents:
     is_rollback: bool = False
 
     @classmethod
-    def from_wishes(cls, wishes: UpdateInstructions) -> Consents:
+    def from_instructions(cls, wishes: UpdateInstructions) -> UpdatePermissions:
         """Returns the permissions in the options. A mapping to an empty name permits a drop."""
         gone = {before for before, after in wishes.mapping.items() if not after}
         return cls(wishes.drop | gone, wishes.trust, wishes.is_rollback)
@@ -52,7 +52,7 @@ class Consents:
         """
         return _contains_name(self.drop, steps, part)
 
-    def trusts_coders(self, steps: Collection[str], part: str = "") -> bool:
+    def are_coders_trusted(self, steps: Collection[str], part: str = "") -> bool:
         """Returns whether the user has declared the changed coders of a step, or of one of its
         states or inputs, as compatible.
         """
@@ -66,7 +66,7 @@ class Consents:
             parts: the states, timers and side inputs of both pipelines, as ``STEP/PART``.
         """
         for name in sorted((self.drop | self.trust) - {_ALL}):
-            if name not in parts and not any(is_within_step(step, name) for step in steps):
+            if name not in parts and not any(is_step_or_in_composite(step, name) for step in steps):
                 yield Finding(
                     FindingVerdict.REFUSED,
                     FindingReason.UNKNOWN_NAME,
@@ -82,7 +82,7 @@ def format_part_name(part: str) -> str:
 
 def _contains_name(names: Set[str], steps: Collection[str], part: str) -> bool:
     return _ALL in names or any(
-        is_within_step(step, name)
+        is_step_or_in_composite(step, name)
         or (part and name in (f"{step}/{part}", f"{step}/{format_part_name(part)}"))
         for step in steps
         for name in names

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 import attrs
-from beam_runner_model.updates import JobContents, StageContents
+from beam_runner_model.updates import JobContents, StoredStageData
 
 from beam_runner_planner.plan import JobPlan
 from beam_runner_planner.updates.names import StepMatch
@@ -33,14 +33,14 @@ class MatchedPlans:
     old: Mapping[str, StageView]
     new: Mapping[str, StageView]
     names: StepMatch
-    contents: Mapping[str, StageContents]
+    contents: Mapping[str, StoredStageData]
     stages: Mapping[str, str]
     collections: Mapping[str, str]
     writers: Mapping[str, tuple[str, ...]]
 
-    def get_contents(self, old: str) -> StageContents:
+    def get_stage_data(self, old: str) -> StoredStageData:
         """Returns the data of an old stage."""
-        return self.contents.get(old, StageContents())
+        return self.contents.get(old, StoredStageData())
 
     @functools.cached_property
     def continued_stages(self) -> dict[str, str]:
@@ -55,7 +55,7 @@ class MatchedPlans:
         found: set[str] = set()
         for identity, view in self.new.items():
             if identity in self.continued_stages:
-                is_ended = self.get_contents(self.continued_stages[identity]).complete
+                is_ended = self.get_stage_data(self.continued_stages[identity]).complete
             else:
                 before = self.list_input_writers(view)
                 is_ended = bool(before) and found.issuperset(before)

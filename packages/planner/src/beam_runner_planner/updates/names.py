@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import attrs
-from beam_runner_model.texts import is_within_step
+from beam_runner_model.texts import is_step_or_in_composite
 from beam_runner_model.updates import Finding, FindingReason, FindingSubject, FindingVerdict
 
 _LINE = re.compile(r"(<lambda at [^<>]*?):\d+>")
@@ -36,13 +36,15 @@ class StepMatch:
         self._old = old
         self._mapping = mapping
         self._pairs: dict[str, str] = {}
-        mapped = {step: entry for step in old if (entry := self._find_entry(step)) is not None}
+        mapped = {
+            step: entry for step in old if (entry := self._find_mapping_entry(step)) is not None
+        }
         for step, entry in mapped.items():
             target = mapping[entry] + step.removeprefix(entry)
             if mapping[entry] and target in new:
                 self._pairs[step] = target
         named = set(self._pairs.values())
-        self._pairs |= _match_names(set(old) - set(mapped), set(new) - named)
+        self._pairs |= _match_step_names(set(old) - set(mapped), set(new) - named)
         # A step keeps its name even if a mapping gives the name to another step, so that the report
         # shows both.
         self._pairs |= {step: step for step in old if step not in mapped and step in named}
@@ -62,33 +64,37 @@ class StepMatch:
                 before=before,
                 after=after,
             )
-            if not any(is_within_step(step, before) for step in self._old):
+            if not any(is_step_or_in_composite(step, before) for step in self._old):
                 yield problem
-            elif after and not any(self._find_entry(step) == before for step in self._pairs):
+            elif after and not any(
+                self._find_mapping_entry(step) == before for step in self._pairs
+            ):
                 yield attrs.evolve(problem, reason=FindingReason.UNKNOWN_NEW_NAME)
             elif (other := self._find_conflicting_step(before)) is not None:
                 yield attrs.evolve(problem, reason=FindingReason.TWO_OLD_NAMES, before=other)
 
-    def _find_entry(self, step: str) -> str | None:
+    def _find_mapping_entry(self, step: str) -> str | None:
         """Returns the longest old name in the mapping that is the step's name or the name of a
         composite around the step.
         """
-        entries = [entry for entry in self._mapping if is_within_step(step, entry)]
+        entries = [entry for entry in self._mapping if is_step_or_in_composite(step, entry)]
         return max(entries, key=len, default=None)
 
     def _find_conflicting_step(self, entry: str) -> str | None:
         """Returns a step outside of a mapping entry that has the same new name as a step in the entry."""
-        targets = {new: old for old, new in self._pairs.items() if self._find_entry(old) == entry}
+        targets = {
+            new: old for old, new in self._pairs.items() if self._find_mapping_entry(old) == entry
+        }
         for old, new in self._pairs.items():
-            if new in targets and self._find_entry(old) != entry:
+            if new in targets and self._find_mapping_entry(old) != entry:
                 return old
         return None
 
 
-def _match_names(old: Collection[str], new: Collection[str]) -> dict[str, str]:
+def _match_step_names(old: Collection[str], new: Collection[str]) -> dict[str, str]:
     """Returns the new name by old name, without a mapping."""
     pairs = {}
-    old_labels, new_labels = _group_by_label(old), _group_by_label(new)
+    old_labels, new_labels = _group_steps_by_label(old), _group_steps_by_label(new)
     for label, before in old_labels.items():
         after = new_labels.get(label, [])
         if len(before) == len(after) == 1:
@@ -98,7 +104,7 @@ def _match_names(old: Collection[str], new: Collection[str]) -> dict[str, str]:
     return pairs
 
 
-def _group_by_label(steps: Iterable[str]) -> dict[str, list[str]]:
+def _group_steps_by_label(steps: Iterable[str]) -> dict[str, list[str]]:
     """Returns the steps, grouped by name without line numbers."""
     found: dict[str, list[str]] = {}
     for step in steps:

@@ -12,11 +12,11 @@ from beam_runner_model.updates import (
     FindingReason,
     FindingSubject,
     FindingVerdict,
-    StageContents,
+    StoredStageData,
 )
 
 from beam_runner_planner.updates.coders import CoderTree, compare_coders
-from beam_runner_planner.updates.consents import Consents
+from beam_runner_planner.updates.consents import UpdatePermissions
 from beam_runner_planner.updates.views import StageView
 
 
@@ -33,8 +33,8 @@ class StagePair:
 
     old: StageView
     new: StageView
-    contents: StageContents
-    consents: Consents
+    contents: StoredStageData
+    consents: UpdatePermissions
 
     @property
     def steps(self) -> tuple[str, str]:
@@ -87,7 +87,7 @@ class StagePair:
             **values,
         )
 
-    def compare_parts(
+    def compare_part_coders(
         self,
         old: CoderTree,
         new: CoderTree,
@@ -110,7 +110,7 @@ class StagePair:
                     FindingReason.FIELDS_ADDED, subject, part=part, after=change.after
                 )
             ]
-        trusted = self.consents.trusts_coders(self.steps, part)
+        trusted = self.consents.are_coders_trusted(self.steps, part)
         return [
             self.create_change_finding(
                 reason,

@@ -164,18 +164,23 @@ def _list_stable_parts(value: _PickleValue) -> Sequence[_PickleValue]:
             return [function, *stable, *changes]
         case _PickleValue("SETITEM", parts=parts):
             pairs = zip(parts[::2], parts[1::2], strict=True)
-            return [one for pair in pairs if not _is_text(pair[0], *_UNSTABLE_KEYS) for one in pair]
+            return [
+                one
+                for pair in pairs
+                if not _is_text_value(pair[0], *_UNSTABLE_KEYS)
+                for one in pair
+            ]
         case _:
             return value.parts
 
 
 def _list_arguments_that_vary(function: _PickleValue, count: int) -> Sequence[int]:
     match function:
-        case _PickleValue("STACK_GLOBAL", parts=[_, name]) if _is_text(
+        case _PickleValue("STACK_GLOBAL", parts=[_, name]) if _is_text_value(
             name, "_make_skeleton_class"
         ):
             return (_ID_OF_CLASS,)
-        case _PickleValue("REDUCE", parts=[_, _PickleValue(parts=[name])]) if _is_text(
+        case _PickleValue("REDUCE", parts=[_, _PickleValue(parts=[name])]) if _is_text_value(
             name, "CodeType"
         ):
             return _ARGUMENTS_OF_CODE.get(count, ())
@@ -183,5 +188,5 @@ def _list_arguments_that_vary(function: _PickleValue, count: int) -> Sequence[in
             return ()
 
 
-def _is_text(value: _PickleValue, *texts: str) -> bool:
+def _is_text_value(value: _PickleValue, *texts: str) -> bool:
     return not value.parts and value.argument in texts

@@ -43,9 +43,13 @@ def _compare_rows(old: _protos.Schema, new: _protos.Schema) -> SchemaChange | No
     for before, after in zip_longest(
         _list_fields_with_positions(old), _list_fields_with_positions(new)
     ):
-        if before is None and after is not None and _is_addition(after, len(old.fields)):
+        if (
+            before is None
+            and after is not None
+            and _is_optional_added_field(after, len(old.fields))
+        ):
             added.append(_describe_field(after))
-        elif before is None or after is None or not _is_same_field(before, after):
+        elif before is None or after is None or not _is_compatible_field(before, after):
             change = _compare_row_fields(before, after)
             if change is None or not change.is_readable:
                 return change or SchemaChange(
@@ -57,7 +61,7 @@ def _compare_rows(old: _protos.Schema, new: _protos.Schema) -> SchemaChange | No
     return nested[0] if nested else None
 
 
-def _is_addition(field: _protos.Field, known: int) -> bool:
+def _is_optional_added_field(field: _protos.Field, known: int) -> bool:
     """Returns whether a field after the known fields has no value in older rows."""
     return bool(field.type.nullable) and field.encoding_position >= known
 
@@ -99,7 +103,7 @@ def _has_same_position(before: _protos.Field, after: _protos.Field) -> bool:
     return places[0] == places[1]
 
 
-def _is_same_field(before: _protos.Field, after: _protos.Field) -> bool:
+def _is_compatible_field(before: _protos.Field, after: _protos.Field) -> bool:
     return _has_same_position(before, after) and _get_type_content(
         before.type
     ) == _get_type_content(after.type)

@@ -16,7 +16,7 @@ from beam_runner_model.buffers import SideInputUse
 from beam_runner_model.updates import Finding, FindingReason, FindingSubject, FindingVerdict
 
 from beam_runner_planner.updates.coders import CoderTree, compare_coders
-from beam_runner_planner.updates.consents import Consents
+from beam_runner_planner.updates.consents import UpdatePermissions
 from beam_runner_planner.updates.matching import (
     MatchedPlans,
     find_step_of_output,
@@ -24,8 +24,8 @@ from beam_runner_planner.updates.matching import (
 )
 from beam_runner_planner.updates.strategies import (
     describe_windows,
-    has_other_sizes,
-    is_same_kind,
+    has_other_window_sizes,
+    is_same_window_fn_kind,
 )
 from beam_runner_planner.updates.views import StageView
 
@@ -82,15 +82,15 @@ class SideInputFindings:
     pairs: tuple[tuple[ComparedSideInput, ComparedSideInput], ...]
 
 
-def compare_side_inputs(plans: MatchedPlans, consents: Consents) -> SideInputFindings:
+def compare_side_inputs(plans: MatchedPlans, consents: UpdatePermissions) -> SideInputFindings:
     """Returns the findings about all side inputs of two plans."""
     old, new = _list_side_inputs(plans.old), _list_side_inputs(plans.new)
     pairs = [*_match_collections(plans, old, new)]
     pairs += _match_renamed_sources(plans, old, new)
     findings: list[Finding] = []
     for before, after in pairs:
-        findings += _compare_pair(before, after, consents)
-    findings += [_compare_new_reader(plans, side_input, consents) for side_input in new]
+        findings += _compare_side_input_pair(before, after, consents)
+    findings += [_describe_new_side_input(plans, side_input, consents) for side_input in new]
     findings += [
         Finding(
             FindingVerdict.DROPPED,
@@ -154,14 +154,14 @@ def _match_renamed_sources(
                 break
 
 
-def _compare_pair(
-    before: ComparedSideInput, after: ComparedSideInput, consents: Consents
+def _compare_side_input_pair(
+    before: ComparedSideInput, after: ComparedSideInput, consents: UpdatePermissions
 ) -> Iterator[Finding]:
     step, part = after.use.transform_id, after.use.tag
     steps = (before.use.transform_id, step)
     change = compare_coders(before.coder, after.coder)
     if change is not None:
-        agreed = consents.trusts_coders(steps, part)
+        agreed = consents.are_coders_trusted(steps, part)
         finding = Finding(
             FindingVerdict.KEPT if agreed else FindingVerdict.REFUSED,
             FindingReason.CODER,
@@ -182,8 +182,8 @@ def _compare_pair(
             )
         yield finding
     windows = (before.use.mapping_fn, after.use.mapping_fn)
-    same = is_same_kind(*windows)
-    if not same or has_other_sizes(*windows):
+    same = is_same_window_fn_kind(*windows)
+    if not same or has_other_window_sizes(*windows):
         yield Finding(
             FindingVerdict.KEPT if same else FindingVerdict.REFUSED,
             FindingReason.WINDOW_SIZE if same else FindingReason.WINDOW_KIND,
@@ -195,8 +195,8 @@ def _compare_pair(
         )
 
 
-def _compare_new_reader(
-    plans: MatchedPlans, after: ComparedSideInput, consents: Consents
+def _describe_new_side_input(
+    plans: MatchedPlans, after: ComparedSideInput, consents: UpdatePermissions
 ) -> Finding:
     """Returns the finding about a new side input that doesn't continue a side input of the old pipeline."""
     step, part = after.use.transform_id, after.use.tag

@@ -15,40 +15,42 @@ from beam_runner_planner.updates.strategies import compare_strategies
 _MOST_NAMED = 3
 
 
-def compare_input(pair: StagePair) -> Iterator[Finding]:
+def compare_stage_input(pair: StagePair) -> Iterator[Finding]:
     """Yields the findings about the input of a stage: elements that wait, and groups."""
     old, new, contents = pair.old, pair.new, pair.contents
     if old.plan.splittable != new.plan.splittable:
-        kinds = [_describe_kind(view.plan.splittable) for view in (old, new)]
+        kinds = [_describe_input_kind(view.plan.splittable) for view in (old, new)]
         yield pair.create_change_finding(
             FindingReason.KIND, has_data=not contents.is_empty, before=kinds[0], after=kinds[1]
         )
     if old.is_source:
         return
     if old.key_coder is not None and new.key_coder is not None:
-        yield from pair.compare_parts(
+        yield from pair.compare_part_coders(
             old.key_coder,
             new.key_coder,
             reason=FindingReason.KEY_CODER,
             has_data=not contents.is_empty,
         )
-    yield from pair.compare_parts(
-        old.value_coder, new.value_coder, has_data=bool(contents.elements) or _has_values(pair)
+    yield from pair.compare_part_coders(
+        old.value_coder,
+        new.value_coder,
+        has_data=bool(contents.elements) or _contains_input_elements(pair),
     )
     yield from compare_strategies(pair)
 
 
-def _has_values(pair: StagePair) -> bool:
+def _contains_input_elements(pair: StagePair) -> bool:
     """Returns whether the state of a stage contains elements of its input."""
     stateful = pair.old.plan.stateful
     return pair.contents.has_state and (stateful is None or stateful.time_sorted)
 
 
-def _describe_kind(splittable: bool) -> str:
+def _describe_input_kind(splittable: bool) -> str:
     return "splittable DoFn" if splittable else "redistribution"
 
 
-def compare_code(pair: StagePair, names: StepMatch) -> Iterator[Finding]:
+def compare_stage_code(pair: StagePair, names: StepMatch) -> Iterator[Finding]:
     """Yields a finding if code that reads the data of the old stage changed.
 
     The runner can't see what the code does. Even equal code can have different bytes, for example in

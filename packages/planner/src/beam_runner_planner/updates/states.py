@@ -99,7 +99,7 @@ def _compare_state_coders(
     pair: StagePair, name: str, old: dict[str, CoderTree], new: dict[str, CoderTree]
 ) -> Iterator[Finding]:
     for role in sorted(old.keys() & new.keys()):
-        yield from pair.compare_parts(
+        yield from pair.compare_part_coders(
             old[role],
             new[role],
             has_data=pair.contents.has_state,

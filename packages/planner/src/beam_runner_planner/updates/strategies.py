@@ -23,24 +23,24 @@ def compare_strategies(pair: StagePair) -> Iterator[Finding]:
     old, new = pair.old.strategy, pair.new.strategy
     if old is None or new is None:
         return
-    kind = _compare_kinds(pair, old, new)
+    kind = _compare_window_kinds(pair, old, new)
     if kind is not None:
         yield kind
     if not pair.old.is_keyed:
         return
-    if kind is None and has_other_sizes(old.window_fn, new.window_fn):
+    if kind is None and has_other_window_sizes(old.window_fn, new.window_fn):
         yield pair.create_kept_finding(
             FindingReason.WINDOW_SIZE,
             before=describe_windows(old.window_fn),
             after=describe_windows(new.window_fn),
         )
-    for reason, before, after in _list_changes(pair, old, new):
+    for reason, before, after in _list_windowing_changes(pair, old, new):
         yield pair.create_change_finding(
             reason, has_data=pair.contents.has_state, before=before, after=after
         )
 
 
-def _compare_kinds(
+def _compare_window_kinds(
     pair: StagePair, old: WindowingStrategy, new: WindowingStrategy
 ) -> Finding | None:
     """Returns the finding about a different kind of windows; None if the kinds are the same.
@@ -51,7 +51,7 @@ def _compare_kinds(
     if pair.old.is_keyed:
         is_same = (
             is_same
-            and is_same_kind(old.window_fn, new.window_fn)
+            and is_same_window_fn_kind(old.window_fn, new.window_fn)
             and old.merge_status is new.merge_status
         )
     if is_same:
@@ -59,13 +59,13 @@ def _compare_kinds(
     return pair.create_change_finding(
         FindingReason.WINDOW_KIND,
         has_data=not pair.contents.is_empty,
-        trusted=pair.consents.trusts_coders(pair.steps),
+        trusted=pair.consents.are_coders_trusted(pair.steps),
         before=describe_windows(old.window_fn),
         after=describe_windows(new.window_fn),
     )
 
 
-def _list_changes(
+def _list_windowing_changes(
     pair: StagePair, old: WindowingStrategy, new: WindowingStrategy
 ) -> Iterator[tuple[FindingReason, str, str]]:
     """Yields findings about changes that affect the timers of open windows."""
@@ -77,17 +77,17 @@ def _list_changes(
         yield FindingReason.TRIGGER, str(old.trigger), str(new.trigger)
     if old.accumulation_mode is not new.accumulation_mode:
         yield FindingReason.ACCUMULATION, old.accumulation_mode.value, new.accumulation_mode.value
-    before, after = _describe_panes(old), _describe_panes(new)
+    before, after = _describe_accumulation_and_panes(old), _describe_accumulation_and_panes(new)
     if before != after:
         yield FindingReason.PANES, before, after
 
 
-def _describe_panes(strategy: WindowingStrategy) -> str:
+def _describe_accumulation_and_panes(strategy: WindowingStrategy) -> str:
     parts = (strategy.timestamp_combiner, strategy.closing_behavior, strategy.on_time_behavior)
     return ", ".join(str(part.value) for part in parts)
 
 
-def is_same_kind(old: WindowFn, new: WindowFn) -> bool:
+def is_same_window_fn_kind(old: WindowFn, new: WindowFn) -> bool:
     """Returns whether two window functions differ at most in sizes.
 
     The engine can't look into the parameters of custom windows, so they must be equal.
@@ -98,7 +98,7 @@ def is_same_kind(old: WindowFn, new: WindowFn) -> bool:
     return type(old) is type(new)
 
 
-def has_other_sizes(old: WindowFn, new: WindowFn) -> bool:
+def has_other_window_sizes(old: WindowFn, new: WindowFn) -> bool:
     """Returns whether two window functions of the same kind have different sizes."""
     return not isinstance(old, OpaqueWindows) and old != new
 

@@ -8,7 +8,7 @@ import attrs
 from beam_runner_model.updates import Finding, FindingReason, FindingSubject, FindingVerdict
 
 from beam_runner_planner.updates.coders import compare_coders
-from beam_runner_planner.updates.consents import Consents
+from beam_runner_planner.updates.consents import UpdatePermissions
 from beam_runner_planner.updates.matching import MatchedPlans
 from beam_runner_planner.updates.pairs import StagePair
 from beam_runner_planner.updates.views import StageView
@@ -21,7 +21,9 @@ def get_finding_subject(view: StageView) -> FindingSubject:
     return FindingSubject.SOURCE if view.is_source else FindingSubject.STEP
 
 
-def describe_new_stage(plans: MatchedPlans, view: StageView, consents: Consents) -> Finding:
+def describe_new_stage(
+    plans: MatchedPlans, view: StageView, consents: UpdatePermissions
+) -> Finding:
     """Returns the finding about a stage that continues no stage of the running job."""
     if consents.is_rollback and view.is_source:
         agreed = consents.may_drop_data((view.step,))
@@ -43,15 +45,17 @@ def find_input_after_end(plans: MatchedPlans, pair: StagePair) -> Iterator[Findi
         yield Finding(FindingVerdict.REFUSED, FindingReason.HAS_ENDED, step=pair.new.step)
 
 
-def find_removed_stages(plans: MatchedPlans, consents: Consents) -> Iterator[Finding]:
+def find_removed_stages(plans: MatchedPlans, consents: UpdatePermissions) -> Iterator[Finding]:
     """Yields a finding for each stage of the running job that no new stage continues."""
     for identity, view in plans.old.items():
         if identity not in plans.stages:
             yield _describe_removed_stage(plans, view, consents)
 
 
-def _describe_removed_stage(plans: MatchedPlans, view: StageView, consents: Consents) -> Finding:
-    contents = plans.get_contents(view.identity)
+def _describe_removed_stage(
+    plans: MatchedPlans, view: StageView, consents: UpdatePermissions
+) -> Finding:
+    contents = plans.get_stage_data(view.identity)
     finding = Finding(
         FindingVerdict.DROPPED,
         FindingReason.REMOVED,
@@ -83,12 +87,12 @@ def _suggest_step(plans: MatchedPlans, view: StageView) -> str:
         for identity, other in plans.new.items()
         if identity not in plans.continued_stages
         and other.step != view.step
-        and _has_same_kind(view, other)
+        and _is_same_stage_kind(view, other)
     ]
     return found[0] if len(found) == 1 else ""
 
 
-def _has_same_kind(old: StageView, new: StageView) -> bool:
+def _is_same_stage_kind(old: StageView, new: StageView) -> bool:
     if old.kind != new.kind or old.is_source or old.plan.splittable != new.plan.splittable:
         return False
     if compare_coders(old.element_coder, new.element_coder) is not None:

@@ -113,12 +113,12 @@ class StageView:
     @property
     def key_coder(self) -> CoderTree | None:
         """The coder of the keys, if the stage reads keys and values."""
-        return self._get_pair_component(0)
+        return self._get_component_of_pair_coder(0)
 
     @property
     def value_coder(self) -> CoderTree:
         """The coder of the values, or of the elements if the stage doesn't read keys and values."""
-        return self._get_pair_component(1) or self.element_coder
+        return self._get_component_of_pair_coder(1) or self.element_coder
 
     def coder(self, coder_id: str) -> CoderTree:
         """Returns the tree of a coder of the stage."""
@@ -128,7 +128,7 @@ class StageView:
         """Returns the coder of the elements of a PCollection of the stage."""
         return self.coder(self._descriptor.pcollections[pcollection_id].coder_id)
 
-    def _get_pair_component(self, index: int) -> CoderTree | None:
+    def _get_component_of_pair_coder(self, index: int) -> CoderTree | None:
         is_pair = self.element_coder.urn == coder_urns.KV and len(self.element_coder.parts) > index
         return self.element_coder.parts[index] if self.is_keyed and is_pair else None
 

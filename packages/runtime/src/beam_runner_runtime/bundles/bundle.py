@@ -17,7 +17,7 @@ from beam_runner_data.rows.key_partitioning import (
     ROW_BYTES,
     SpillFiles,
     create_key_rules,
-    partition_to_fit,
+    partition_rows_to_fit_memory,
 )
 from beam_runner_data.rows.outputs import RowConverter, create_row_converter
 from beam_runner_engine.keyed.ports import WindowMerger
@@ -353,7 +353,7 @@ class LocalBundle:
             )
         if fits:
             return keyed.read_chunks([self._read_batches(self._inputs)])
-        runs = partition_to_fit(rules, self._read_batches(self._inputs), weight)
+        runs = partition_rows_to_fit_memory(rules, self._read_batches(self._inputs), weight)
         return keyed.read_chunks(run.read_batches() for run in runs)
 
     def _estimate_input_size(self) -> int:

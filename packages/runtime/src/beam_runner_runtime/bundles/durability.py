@@ -13,7 +13,7 @@ from beam_runner_data.rows.refs import FileRows, Segment
 from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_planner.plan import StagePlan
 from beam_runner_storage.stores.ports import NoStoreError
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
 from beam_runner_runtime.bundles.neighbour_wait import call_without_retry
@@ -59,7 +59,7 @@ class CommittedFiles:
 
         Raises:
             OSError: The initial state of a loop can't be fetched.
-            NeighbourUnavailable: The initial state can't be fetched, because the store or disk
+            ExternalSystemUnavailable: The initial state can't be fetched, because the store or disk
                 stayed unavailable.
         """
         if isinstance(order, RunBundle):
@@ -77,7 +77,7 @@ class CommittedFiles:
 
         Raises:
             OSError: The files can't be fetched.
-            NeighbourUnavailable: The files can't be fetched, because the store or disk stayed
+            ExternalSystemUnavailable: The files can't be fetched, because the store or disk stayed
                 unavailable.
         """
         self._stage = order.bundle.stage
@@ -99,7 +99,7 @@ class CommittedFiles:
                 name = self._stages[self._stage].spec.name
                 failure = UserFailure(name, str(reason), "")
                 return BundleFailure(reply.attempt, failure, kind=FailureKind.PERMANENT)
-            except (OSError, NeighbourUnavailable) as error:
+            except (OSError, ExternalSystemUnavailable) as error:
                 return describe_failed_attempt(reply.attempt, error, self._cache.folder)
         return reply
 
@@ -121,7 +121,7 @@ class CommittedFiles:
 
         Raises:
             OSError: The files can't be stored.
-            NeighbourUnavailable: The files can't be stored, because the store or disk stayed
+            ExternalSystemUnavailable: The files can't be stored, because the store or disk stayed
                 unavailable.
         """
         new = {path for entry in entries for path in _list_output_files(entry)} - self._known

@@ -11,7 +11,7 @@ from beam_runner_data.rows.errors import FileError
 from beam_runner_engine.scheduler.events import FailureKind
 from beam_runner_storage.stores.ports import MissingFileError
 from beam_runner_storage.unavailable import (
-    NeighbourUnavailable,
+    ExternalSystemUnavailable,
     build_disk_error,
     is_disk_unavailable,
 )
@@ -58,7 +58,9 @@ def describe_failed_attempt(
     return BundleFailure(attempt, None, _describe_error(error))
 
 
-def find_unavailable_service(error: BaseException, folder: Path) -> NeighbourUnavailable | None:
+def find_unavailable_service(
+    error: BaseException, folder: Path
+) -> ExternalSystemUnavailable | None:
     """Returns the external system (store, disk or service) whose outage caused an error, or None
     for another cause.
 
@@ -69,7 +71,7 @@ def find_unavailable_service(error: BaseException, folder: Path) -> NeighbourUna
     for cause in _iterate_causes(error):
         if isinstance(cause, MissingFileError) or _is_permanent_error(cause):
             return None
-        if isinstance(cause, NeighbourUnavailable):
+        if isinstance(cause, ExternalSystemUnavailable):
             return cause
         if isinstance(cause, OSError) and is_disk_unavailable(cause):
             return build_disk_error(cause, folder)

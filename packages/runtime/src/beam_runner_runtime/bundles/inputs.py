@@ -21,7 +21,7 @@ from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder, decode_win
 from beam_runner_model.windowed_values import (
     TIME_BYTES,
     compute_hold_time,
-    copy_to_each_window,
+    copy_value_to_each_window,
     read_event_time,
     read_windows,
 )
@@ -199,7 +199,7 @@ def _make_data_per_window(element: bytes, name: str, windows: InputWindows) -> I
         yield _make_element_data(element, name, windows)
         return
     encoded = _split_windows(element, windows)
-    for number, own in enumerate(copy_to_each_window(element, encoded)):
+    for number, own in enumerate(copy_value_to_each_window(element, encoded)):
         data = _make_element_data(own, name if len(encoded) == 1 else f"{name}.{number}", windows)
         window = frozenset((decode_window(windows.coder, encoded[number]),))
         yield attrs.evolve(data, facts=attrs.evolve(data.facts, windows=window))

@@ -16,7 +16,7 @@ from hashlib import blake2b
 import attrs
 from beam_runner_model.chunks import StageTimer
 from beam_runner_model.panes import PaneInfo, decode_pane
-from beam_runner_model.quarantine import QuarantinedUnit, UnitKind
+from beam_runner_model.quarantine import QuarantinedUnit, QuarantinedUnitKind
 from beam_runner_model.texts import format_timer
 from beam_runner_model.times import Timestamp
 from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder, decode_window
@@ -125,7 +125,7 @@ def make_quarantined_unit(
         windows=tuple(_format_window(windows, one) for one in header.windows),
         pane=_format_pane(header.pane),
         value=unit.encoded[header.end :],
-        coder=coder if unit.kind is not UnitKind.TIMER else "",
+        coder=coder if unit.kind is not QuarantinedUnitKind.TIMER else "",
         timer="" if timer is None else format_timer(timer.family, timer.tag),
         attempts=attempts,
         header=unit.encoded[: header.end],

@@ -33,14 +33,14 @@ from typing import Protocol, TypeAlias
 
 import attrs
 from beam_runner_data.rows.refs import StateCommit
-from beam_runner_data.state.shard_stores import LoopStores
+from beam_runner_data.state.shard_stores import SchedulerLoopStores
 from beam_runner_engine.dispatch.driver import JobDriver
 from beam_runner_engine.dispatch.loop_limits import LoopLimits
 from beam_runner_engine.scheduler.commands import Bundle, Command
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_model.threads import start_essential_thread
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 from beam_runner_worker.totals import Totals
 
 from beam_runner_runtime.bundles.failed_attempts import describe_failed_attempt
@@ -109,7 +109,7 @@ class TaskLoop:
         self._scheduler: Scheduler = pickle.loads(order.scheduler)
         self._isolation = order.isolation
         self._driver: JobDriver[Entry] = JobDriver(self)
-        self._stores = LoopStores(folder, order.segments)
+        self._stores = SchedulerLoopStores(folder, order.segments)
         self._waiting: deque[Bundle] = deque(self._scheduler.open_bundles)
         self._lock = threading.Lock()
         self._parts = 0
@@ -193,7 +193,7 @@ class TaskLoop:
         process.
 
         Raises:
-            NeighbourUnavailable: The loop can't report its results now. The separate thread tries
+            ExternalSystemUnavailable: The loop can't report its results now. The separate thread tries
                 again.
         """
         with self._lock:
@@ -204,7 +204,7 @@ class TaskLoop:
         while not self._is_over.wait(TUNING.loop_watch_seconds):
             try:
                 self._check_limits()
-            except NeighbourUnavailable as error:
+            except ExternalSystemUnavailable as error:
                 # Only log the error: the current bundle continues, and a later report contains the same results.
                 _LOGGER.warning("a loop can't report its work to the server: %s", error)
 

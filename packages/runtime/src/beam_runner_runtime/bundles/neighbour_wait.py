@@ -47,7 +47,7 @@ class OutageRetry:
         """Calls ``work`` until the call succeeds, and returns the result.
 
         Raises:
-            NeighbourUnavailable: The store or disk stayed unavailable for too long, or the job has
+            ExternalSystemUnavailable: The store or disk stayed unavailable for too long, or the job has
                 ended.
             Exception: ``work`` failed for another reason.
         """

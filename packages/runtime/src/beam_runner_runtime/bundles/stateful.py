@@ -16,7 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from beam_runner_data.grouping.key_runs import KeySortedElements, join_elements, sort_by_key
+from beam_runner_data.grouping.key_runs import (
+    KeySortedElements,
+    join_elements_to_chunk,
+    sort_by_key,
+)
 from beam_runner_engine.keyed.cells import CellId
 from beam_runner_engine.keyed.now import CurrentTimes
 from beam_runner_engine.keyed.ports import CellStore, WindowMerger
@@ -156,7 +160,7 @@ class StatefulBundle:
             first = self._shard.accept_elements(
                 part.keys, [part.windows] * count, times, times, self._now, part.counts
             )
-            return join_elements(part.values) if first.rows else None
+            return join_elements_to_chunk(part.values) if first.rows else None
         windows = part.expand_windows()
         values = part.values.to_pylist()
         try:
@@ -175,8 +179,8 @@ class StatefulBundle:
                 admitted.windows,
             )
         if len(admitted.rows) == len(part):
-            return join_elements(part.values)
-        return join_elements(part.values.take(pa.array(admitted.rows)))
+            return join_elements_to_chunk(part.values)
+        return join_elements_to_chunk(part.values.take(pa.array(admitted.rows)))
 
     def _process_due_work(self) -> Iterator[InputChunk]:
         """Yields all due timers and elements, including timers that user code sets meanwhile."""

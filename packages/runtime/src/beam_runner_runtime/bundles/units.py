@@ -22,7 +22,7 @@ from beam_runner_model.chunks import (
     TimerChunk,
 )
 from beam_runner_model.lengths import encode_count
-from beam_runner_model.quarantine import UnitKind
+from beam_runner_model.quarantine import QuarantinedUnitKind
 from beam_runner_model.value_pieces import ValuePieces
 from beam_runner_model.windowed_values import encode_header
 
@@ -36,7 +36,7 @@ class Unit:
         timer: timer of a timer unit.
     """
 
-    kind: UnitKind
+    kind: QuarantinedUnitKind
     encoded: bytes
     timer: StageTimer | None = None
 
@@ -149,7 +149,7 @@ class UnitSelection:
                     yield _select_groups(chunk, kept)
             case TimerChunk(timers):
                 kept = self._take_units(
-                    len(timers), lambda n: Unit(UnitKind.TIMER, timers[n].key, timers[n])
+                    len(timers), lambda n: Unit(QuarantinedUnitKind.TIMER, timers[n].key, timers[n])
                 )
                 if kept is None:
                     yield chunk
@@ -167,7 +167,9 @@ class UnitSelection:
             begin = ends[number - 1] if number else 0
             return bytes(chunk.data[begin : ends[number]])
 
-        kept = self._take_units(count, lambda n: Unit(UnitKind.ELEMENT, read_selected_elements(n)))
+        kept = self._take_units(
+            count, lambda n: Unit(QuarantinedUnitKind.ELEMENT, read_selected_elements(n))
+        )
         if kept is None:
             yield chunk
         elif kept:
@@ -215,7 +217,7 @@ def _select_groups(chunk: GroupChunk, kept: Sequence[int]) -> GroupChunk:
 
 
 def _read_row(part: KeySortedElements, index: int) -> Unit:
-    return Unit(UnitKind.ELEMENT, part.values[index].as_py())
+    return Unit(QuarantinedUnitKind.ELEMENT, part.values[index].as_py())
 
 
 def _read_group(chunk: GroupChunk, index: int) -> Unit:
@@ -227,4 +229,4 @@ def _read_group(chunk: GroupChunk, index: int) -> Unit:
         map(values.piece, range(values.pieces)) if isinstance(values, ValuePieces) else (values,)
     )
     parts = (header, chunk.keys[index], encode_count(chunk.counts[index]), *pieces)
-    return Unit(UnitKind.GROUP, b"".join(parts))
+    return Unit(QuarantinedUnitKind.GROUP, b"".join(parts))

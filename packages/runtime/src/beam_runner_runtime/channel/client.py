@@ -65,7 +65,7 @@ class ChannelClient:
 
         Raises:
             StagedFileError: The server can't read the file.
-            NeighbourUnavailable: The disk or folder of all staged files is unavailable.
+            ExternalSystemUnavailable: The disk or folder of all staged files is unavailable.
         """
         call = self._channel.unary_stream(f"/{SERVICE}/Artifact")
         try:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from beam_runner_data.rows.errors import FileError
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 
 class StagedFileError(FileError):
@@ -15,7 +15,7 @@ class StagedFileError(FileError):
     kind = "staged file"
 
     @classmethod
-    def create_missing_error(cls, path: Path) -> FileError | NeighbourUnavailable:
+    def create_missing_error(cls, path: Path) -> FileError | ExternalSystemUnavailable:
         """Returns the error for a missing file; if the folder of all staged files is also missing,
         the cause can be an unmounted file system.
         """
@@ -35,15 +35,15 @@ def encode_read_error(error: OSError) -> str:
         found = StagedFileError.create_missing_error(path)
     else:
         found = StagedFileError.create_unreadable_error(path, error)
-    if isinstance(found, NeighbourUnavailable):
+    if isinstance(found, ExternalSystemUnavailable):
         return json.dumps({"neighbour": found.neighbour, "reason": found.reason})
     reason = str(found).removeprefix(f"the {found.kind} {path} ")
     return json.dumps({"path": str(path), "reason": reason, "permanent": found.is_permanent})
 
 
-def decode_read_error(text: str) -> FileError | NeighbourUnavailable:
+def decode_read_error(text: str) -> FileError | ExternalSystemUnavailable:
     """Returns the error of a staged file that the server couldn't read."""
     told = json.loads(text)
     if "neighbour" in told:
-        return NeighbourUnavailable(told["neighbour"], told["reason"])
+        return ExternalSystemUnavailable(told["neighbour"], told["reason"])
     return StagedFileError(Path(told["path"]), told["reason"], is_permanent=told["permanent"])

@@ -55,10 +55,10 @@ class TaskHost(Protocol):
 class SlotCounter(Protocol):
     """Counter of the cluster slots that one job has requested and uses."""
 
-    def count_requested_slot(self, lane: int) -> None:
+    def record_requested_slot(self, lane: int) -> None:
         """Counts a requested slot."""
 
-    def count_received_slot(self, lane: int) -> None:
+    def record_received_slot(self, lane: int) -> None:
         """Counts a slot as taken."""
 
     def count_released_slot(self, lane: int) -> None:

@@ -112,7 +112,7 @@ class SectionRunner:
             section = RunningSection(bundle, now, now, places)
             self._running[section.attempt] = section
             for place in places:
-                self._slots.count_requested_slot(place)
+                self._slots.record_requested_slot(place)
             title = f"{self.format_title(bundle)}, attempt {bundle.attempt}"
             # Log micro-batches of streaming tables at DEBUG level, because they start every second.
             level = logging.DEBUG if bundle.stage in self._sources else logging.INFO
@@ -188,7 +188,7 @@ class SectionRunner:
         """
         places = [place for section in self._running.values() for place in section.places]
         for place in places[: self.tasks.running]:
-            self._slots.count_received_slot(place)
+            self._slots.record_received_slot(place)
 
     def format_title(self, bundle: Bundle) -> str:
         """Returns the title of a section, or of a Spark table's bundle."""

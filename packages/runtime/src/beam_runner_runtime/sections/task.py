@@ -10,7 +10,7 @@ from beam_runner_data.rows.row import Row
 from beam_runner_engine.scheduler.commands import Input
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import FailureKind
-from beam_runner_model.facts import DataFacts
+from beam_runner_model.facts import DataStatistics
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_planner.plan import JobPlan
 
@@ -196,4 +196,4 @@ class SectionTask:
         buffer = stage.plan.input_buffer
         assert buffer is not None
         shard = self._source if self._host.work.plan.buffers[buffer].kind.is_keyed else None
-        return Input(Data(rows, DataFacts(rows.count, rows.size, MIN_TIMESTAMP, shard, None)))
+        return Input(Data(rows, DataStatistics(rows.count, rows.size, MIN_TIMESTAMP, shard, None)))

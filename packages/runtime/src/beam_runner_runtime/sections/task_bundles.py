@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 import attrs
-from beam_runner_data.state.shard_stores import LoopStores
+from beam_runner_data.state.shard_stores import SchedulerLoopStores
 from beam_runner_engine.dispatch.driver import JobDriver
 from beam_runner_engine.scheduler.commands import Bundle, Command, Input
 from beam_runner_engine.scheduler.events import BundleDone, Event, FailureKind, Output, Start
@@ -86,7 +86,7 @@ class TaskBundleRunner:
         self._scheduler = Scheduler(_make_graph(host.work.plan, inputs))
         self._driver: JobDriver[Event] = JobDriver(self)
         self._waiting: deque[Bundle] = deque()
-        self._state: dict[tuple[str, int | None], LoopStores] = {}
+        self._state: dict[tuple[str, int | None], SchedulerLoopStores] = {}
         self._replies: list[SectionReply] = []
         self._end: BundleFailure | SectionRefusal | None = None
 
@@ -116,7 +116,7 @@ class TaskBundleRunner:
         order = RunBundle(
             self._limit_to_section(stage, opened), f"{self._name}-{stage.place}-{opened.number}"
         )
-        stores = self._state.pop((opened.stage, opened.shard), None) or LoopStores(
+        stores = self._state.pop((opened.stage, opened.shard), None) or SchedulerLoopStores(
             self._host.scratch, {}
         )
         reply = self._host.run_bundle(order, stores, self._data)
@@ -131,7 +131,9 @@ class TaskBundleRunner:
                 self._retain_state(opened.stage, opened.shard, stores, reply.done)
             self._record_reply(stage, opened, reply)
 
-    def _retain_state(self, stage: str, shard: int, stores: LoopStores, done: BundleDone) -> None:
+    def _retain_state(
+        self, stage: str, shard: int, stores: SchedulerLoopStores, done: BundleDone
+    ) -> None:
         """Retains the state of a key shard (hash partition of keys) whose timers wait for
         processing time. Later bundles of the task don't read other shards.
         """

@@ -39,7 +39,7 @@ class _PendingWrite(Generic[_Result]):
     error: BaseException | None = None
     ended: bool = False
 
-    def record_change(self, before: int | None, after: int | None) -> None:
+    def record_content_change(self, before: int | None, after: int | None) -> None:
         self.changes.append((before, after))
 
 
@@ -97,7 +97,7 @@ class GroupCommitter:
                 `write`, whose changes are rolled back.
             LogFailed: The log doesn't accept the transaction.
         """
-        return self._commit_within(write, None)
+        return self._commit_within_limit(write, None)
 
     def commit_in_time(self, write: Write[None], undo: Write[None], seconds: float) -> None:
         """Writes as `commit_durably` does. Runs `undo` if the log's store is unavailable for longer than
@@ -113,13 +113,13 @@ class GroupCommitter:
             sqlite3.Error, OSError, LogFailed: See `commit_durably`.
         """
         try:
-            self._commit_within(write, seconds)
+            self._commit_within_limit(write, seconds)
         except LogUnavailable:
             with suppress(LogUnavailable):
-                self._commit_within(undo, 0.0)
+                self._commit_within_limit(undo, 0.0)
             raise
 
-    def _commit_within(self, write: Write[_Result], seconds: float | None) -> _Result:
+    def _commit_within_limit(self, write: Write[_Result], seconds: float | None) -> _Result:
         result = self._queue_write(_PendingWrite(write, durable=True))
         if isinstance(self._connection, LoggedConnection):
             self._connection.wait_until_durable(seconds)
@@ -170,14 +170,14 @@ class GroupCommitter:
             if any(one.durable for one in group):
                 self._set_synchronous("FULL")
                 with self._seals.begin_sealed_transaction(self._connection) as change:
-                    self._run_writes(group)
+                    self._run_queued_writes(group)
                     for one in group:
                         for before, after in one.changes:
                             change(before, after)
             else:
                 self._set_synchronous("NORMAL")
                 with begin_transaction(self._connection):
-                    self._run_writes(group)
+                    self._run_queued_writes(group)
         except BaseException as error:
             for one in group:
                 one.error = one.error or error
@@ -187,13 +187,13 @@ class GroupCommitter:
         if not isinstance(self._connection, LoggedConnection):
             self._connection.execute(f"PRAGMA synchronous = {how}")
 
-    def _run_writes(self, group: Sequence[_PendingWrite[Any]]) -> None:
+    def _run_queued_writes(self, group: Sequence[_PendingWrite[Any]]) -> None:
         """Runs each write in a savepoint, so that each succeeds or fails independently of the others."""
         connection = self._connection
         for one in group:
             connection.execute("SAVEPOINT one")
             try:
-                one.result = one.write(connection, one.record_change)
+                one.result = one.write(connection, one.record_content_change)
             except BaseException as error:
                 if not connection.in_transaction:
                     # Some errors, such as a full disk, roll back the whole transaction.

@@ -105,7 +105,7 @@ def is_unavailable_error(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNAVAILABLE
 
 
-def _choose_name_for_damaged_file(path: Path) -> Path:
+def _choose_damaged_file_name(path: Path) -> Path:
     """Returns the first unused name of `<name>.damaged-1`, `-2`, and so on."""
     number = 1
     while any(Path(f"{path}.damaged-{number}{suffix}").exists() for suffix in _COMPANIONS):
@@ -117,7 +117,7 @@ def copy_damaged_database(connection: sqlite3.Connection, path: Path) -> Path:
     """Copies the database at `path` to a new file that only the file's owner can read; returns the
     path of the copy.
     """
-    target = _choose_name_for_damaged_file(path)
+    target = _choose_damaged_file_name(path)
     connection.execute("VACUUM INTO ?", (str(target),))
     target.chmod(0o600)
     return target
@@ -125,7 +125,7 @@ def copy_damaged_database(connection: sqlite3.Connection, path: Path) -> Path:
 
 def rename_damaged_database(path: Path) -> Path:
     """Renames a closed database and its companion files; returns the new path of the database."""
-    target = _choose_name_for_damaged_file(path)
+    target = _choose_damaged_file_name(path)
     for suffix in _COMPANIONS:
         companion = Path(f"{path}{suffix}")
         if companion.exists():

@@ -78,7 +78,7 @@ class TransactionLog(Protocol):
     def add_transaction(self, transaction: Transaction) -> bool:
         """Queues the next transaction without waiting; returns whether a copy of the database is due."""
 
-    def store_copy(self, copy: Path) -> None:
+    def queue_copy_upload(self, copy: Path) -> None:
         """Queues the upload of a database copy, which includes all transactions so far, without
         waiting.
 
@@ -143,14 +143,14 @@ class LoggedConnection(sqlite3.Connection):
         if raised[0] is not None:
             self._statements = []
         elif self._log is not None and self._statements:
-            self._send_to_log(self._log)
+            self._send_transaction_to_log(self._log)
         return False
 
-    def _send_to_log(self, log: TransactionLog) -> None:
+    def _send_transaction_to_log(self, log: TransactionLog) -> None:
         statements, self._statements = self._statements, []
         if log.add_transaction(statements):
             try:
-                log.store_copy(self._copy_database())
+                log.queue_copy_upload(self._copy_database())
             except (sqlite3.Error, OSError):
                 _LOGGER.warning(
                     "Can't write a copy of %s to the store; its log grows",

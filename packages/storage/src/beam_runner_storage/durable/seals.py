@@ -159,14 +159,14 @@ class DatabaseSeal:
         assert before is not None, "open the seal before a transaction"
         seal = attrs.evolve(before, number=before.number + 1)
 
-        def record_change(before: int | None, after: int | None) -> None:
+        def record_content_change(before: int | None, after: int | None) -> None:
             nonlocal seal
             seal = seal.apply_change(before, after)
 
         begun = False
         try:
             with begin_transaction(connection):
-                yield record_change
+                yield record_content_change
                 _store_seal(connection, seal)
                 begun = True
                 self._write_line(_SECOND, seal)

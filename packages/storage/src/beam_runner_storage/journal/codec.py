@@ -160,7 +160,7 @@ class RecordRegistry:
             return lambda value: {number: get_values(value)}
         return lambda value: {
             number: [
-                _wrap_containers(content) if wrap else content
+                _mark_lists_and_dicts(content) if wrap else content
                 for content, wrap in zip(get_values(value), wrapped, strict=True)
             ]
         }
@@ -240,15 +240,17 @@ def _build_getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda value: tuple([getattr(value, name) for name in names])
 
 
-def _wrap_containers(value: Any) -> Any:
+def _mark_lists_and_dicts(value: Any) -> Any:
     """Returns a value whose lists and dictionaries are marked, so that they differ from tuples and records."""
     kind = type(value)
     if kind is list:
-        return {_LIST: [_wrap_containers(each) for each in value]}
+        return {_LIST: [_mark_lists_and_dicts(each) for each in value]}
     if kind is tuple:
-        return tuple([_wrap_containers(each) for each in value])
+        return tuple([_mark_lists_and_dicts(each) for each in value])
     if kind is dict or kind is OrderedDict:
-        pairs = [(_wrap_containers(key), _wrap_containers(each)) for key, each in value.items()]
+        pairs = [
+            (_mark_lists_and_dicts(key), _mark_lists_and_dicts(each)) for key, each in value.items()
+        ]
         return {_DICT if kind is dict else _ORDERED: pairs}
     return value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from beam_runner_storage.errors import StorageError
-from beam_runner_storage.unavailable import NeighbourUnavailable
+from beam_runner_storage.unavailable import ExternalSystemUnavailable
 
 
 class JournalError(StorageError):
@@ -23,7 +23,7 @@ class JournalUnavailable(JournalError):
         away: the error with the name of the disk, and the cause.
     """
 
-    def __init__(self, away: NeighbourUnavailable) -> None:
+    def __init__(self, away: ExternalSystemUnavailable) -> None:
         super().__init__(str(away))
         self.away = away
 

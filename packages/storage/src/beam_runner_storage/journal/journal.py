@@ -89,10 +89,10 @@ class Journal:
             end = known or self._create_journal(connection)
             self._unsure = before or end
             if before is None or end == before:
-                rows, after = _build_rows(self.job_id, end, entries)
+                rows, after = _build_entry_rows(self.job_id, end, entries)
                 connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
                 end = _store_journal_end(connection, change, end, after)
-            elif end != _build_rows(self.job_id, before, entries)[1]:
+            elif end != _build_entry_rows(self.job_id, before, entries)[1]:
                 raise JournalError(
                     f"the last commit of job {self.job_id} failed, and other entries"
                     " follow it: recover the job"
@@ -107,7 +107,7 @@ class Journal:
             end = self._write_snapshot(connection, change, known, state)
         self._end, self._unsure = end, None
 
-    def begin_successor(self, successor: Journal, state: bytes) -> None:
+    def replace_by_successor(self, successor: Journal, state: bytes) -> None:
         """Begins the journal of a job that replaces this job, and removes this journal, in one
         transaction.
 
@@ -119,7 +119,7 @@ class Journal:
             # An earlier call with the same arguments may have created the journal of the successor.
             if read_successor(connection, self.job_id) != successor.job_id:
                 add_successor(connection, self.job_id, successor.job_id)
-                _remove_rows(connection, self.job_id, change)
+                _remove_journal_rows(connection, self.job_id, change)
                 successor._write_snapshot(connection, change, None, state)
         self._end, self._unsure, self._successor = None, None, successor.job_id
 
@@ -163,7 +163,7 @@ class Journal:
             entries = tuple(_read_entries(connection, end, number, head))
             return RecoveredJournal(state, entries, number)
 
-    def mark_finished(self, now: int) -> None:
+    def mark_job_finished(self, now: int) -> None:
         """Records that the job has ended and that the server retains the job's journal, at `now`
         (seconds since 1970).
         """
@@ -186,7 +186,7 @@ class Journal:
         return _JournalEnd(made.lastrowid, 0, None)
 
 
-def _build_rows(
+def _build_entry_rows(
     job_id: str, end: _JournalEnd, entries: Sequence[bytes]
 ) -> tuple[list[tuple[int, int, bytes]], _JournalEnd]:
     """Returns the database rows of new entries, and the end of the journal after these entries."""
@@ -198,7 +198,7 @@ def _build_rows(
     return rows, _JournalEnd(end.key, end.next + len(rows), head)
 
 
-def list_heads(connection: sqlite3.Connection) -> list[int]:
+def list_journal_checksums(connection: sqlite3.Connection) -> list[int]:
     """Returns the heads of all journals: checksums that cover all data of each journal."""
     return [head for (head,) in connection.execute("SELECT head FROM journals")]
 
@@ -223,10 +223,12 @@ def remove_journal(
     database's seal (its stored checksum).
     """
     remove_lineage(connection, job_id)
-    _remove_rows(connection, job_id, change)
+    _remove_journal_rows(connection, job_id, change)
 
 
-def _remove_rows(connection: sqlite3.Connection, job_id: str, change: Change | None) -> None:
+def _remove_journal_rows(
+    connection: sqlite3.Connection, job_id: str, change: Change | None
+) -> None:
     connection.execute("DELETE FROM kept WHERE job_id = ?", (job_id,))
     end = _read_journal_end(connection, job_id)
     if end is not None:

@@ -37,7 +37,7 @@ from beam_runner_storage.journal.errors import (
 )
 from beam_runner_storage.journal.journal import (
     Journal,
-    list_heads,
+    list_journal_checksums,
     remove_journal,
     remove_orphaned_data,
     verify_journal,
@@ -49,7 +49,7 @@ from beam_runner_storage.journal.lineages import (
     read_successor,
 )
 from beam_runner_storage.unavailable import (
-    NeighbourUnavailable,
+    ExternalSystemUnavailable,
     build_disk_error,
     is_disk_unavailable,
 )
@@ -147,29 +147,31 @@ class JournalStore:
         with self._mutex:
             found = self._journals.get(job_id)
             if found is None:
-                found = self._journals[job_id] = Journal(job_id, self.begin_read, self.begin_write)
+                found = self._journals[job_id] = Journal(
+                    job_id, self.begin_read_transaction, self.begin_write_transaction
+                )
             return found
 
     def list_job_ids(self) -> tuple[str, ...]:
         """Returns the jobs that have a journal, oldest first."""
-        with self.begin_read() as connection:
+        with self.begin_read_transaction() as connection:
             return _list_job_ids(connection)
 
     def list_finished_jobs(self) -> dict[str, int]:
         """Returns the finished jobs with retained journals, and the end time of each (seconds since 1970)."""
-        with self.begin_read() as connection:
+        with self.begin_read_transaction() as connection:
             return dict(connection.execute("SELECT job_id, since FROM kept"))
 
     def find_lineage(self, job_id: str) -> Lineage:
         """Returns the lineage of a job. The lineage names the first job of the chain, whose folder
         has the files.
         """
-        with self.begin_read() as connection:
+        with self.begin_read_transaction() as connection:
             return read_lineage(connection, job_id)
 
     def find_successor(self, job_id: str) -> str:
         """Returns the ID of the job that replaced a job; empty if no job replaced it."""
-        with self.begin_read() as connection:
+        with self.begin_read_transaction() as connection:
             return read_successor(connection, job_id)
 
     def close(self) -> None:
@@ -182,7 +184,7 @@ class JournalStore:
             self._lock_file.close()
 
     @contextmanager
-    def begin_read(self) -> Iterator[sqlite3.Connection]:
+    def begin_read_transaction(self) -> Iterator[sqlite3.Connection]:
         """Runs the `with` block as one consistent read, while this server (its epoch) owns the
         folder.
 
@@ -191,12 +193,12 @@ class JournalStore:
             JournalDamaged: The file is damaged. The next server that opens the file renames it.
             JournalError: The store is closed, or the file can't be read.
         """
-        with self._hold_connection() as connection, begin_transaction(connection):
+        with self._lock_connection() as connection, begin_transaction(connection):
             self._check_epoch(connection)
             yield connection
 
     @contextmanager
-    def begin_write(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
+    def begin_write_transaction(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
         """Runs the `with` block as one transaction that also updates the seal, while this server
         (its epoch) owns the folder.
 
@@ -207,7 +209,7 @@ class JournalStore:
             JournalError: The store is closed, or the file can't be written.
         """
         with (
-            self._hold_connection() as connection,
+            self._lock_connection() as connection,
             self._seals.begin_sealed_transaction(connection) as change,
         ):
             self._check_epoch(connection)
@@ -220,30 +222,32 @@ class JournalStore:
         try:
             connection.wait_until_durable(_LOG_SECONDS)
         except LogUnavailable as error:
-            raise JournalUnavailable(NeighbourUnavailable(error.place, error.reason)) from error
+            raise JournalUnavailable(
+                ExternalSystemUnavailable(error.place, error.reason)
+            ) from error
         except LogFenced as error:
             raise JournalFenced(str(error)) from error
         except LogFailed as error:
             raise JournalError(str(error)) from error
 
     @contextmanager
-    def _hold_connection(self) -> Iterator[sqlite3.Connection]:
+    def _lock_connection(self) -> Iterator[sqlite3.Connection]:
         with self._mutex:
             if self._connection is None:
                 raise JournalError(f"{self._path} is closed")
             try:
                 yield self._connection
             except (sqlite3.Error, OSError) as error:
-                raise self._convert_error(error) from error
+                raise self._convert_database_error(error) from error
 
-    def _convert_error(self, error: sqlite3.Error | OSError) -> JournalError:
+    def _convert_database_error(self, error: sqlite3.Error | OSError) -> JournalError:
         if isinstance(error, sqlite3.Error) and is_damage_error(error):
             return JournalDamaged(f"Can't use {self._path}: {error}")
         if isinstance(error, OSError) and is_disk_unavailable(error):
             return JournalUnavailable(build_disk_error(error, self._path.parent))
         if isinstance(error, sqlite3.Error) and is_unavailable_error(error):
             neighbour = f"the disk of {self._path.parent}"
-            return JournalUnavailable(NeighbourUnavailable(neighbour, str(error)))
+            return JournalUnavailable(ExternalSystemUnavailable(neighbour, str(error)))
         return JournalError(f"Can't use {self._path}: {error}")
 
     def _check_epoch(self, connection: sqlite3.Connection) -> None:
@@ -268,7 +272,7 @@ class JournalStore:
         """Copies the database file for the operator, and then removes damaged journals."""
         assert self._connection is not None
         connection = self._connection
-        damage = self._seals.check_content(connection, list_heads(connection))
+        damage = self._seals.check_content(connection, list_journal_checksums(connection))
         reasons = self._find_damaged_journals()
         if not reasons and damage is None:
             return
@@ -291,7 +295,7 @@ class JournalStore:
             for job_id in reasons:
                 remove_journal(connection, job_id)
             remove_orphaned_data(connection)
-        self._seals.renew_seal(connection, list_heads(connection))
+        self._seals.renew_seal(connection, list_journal_checksums(connection))
 
     def _find_damaged_journals(self) -> dict[str, str]:
         """Returns the damage of each damaged journal, by job ID."""

@@ -84,7 +84,7 @@ class HdfsStore(FileStore):
 
     def fetch_file_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         size = self._retry_request(
-            f"failed to read {name}", lambda: self._copy_range(name, target, start, end)
+            f"failed to read {name}", lambda: self._copy_byte_range(name, target, start, end)
         )
         if size is None:
             raise MissingFileError(
@@ -170,7 +170,7 @@ class HdfsStore(FileStore):
         except FileNotFoundError:
             return None
 
-    def _copy_range(self, name: str, target: Path, start: int, end: int | None) -> int | None:
+    def _copy_byte_range(self, name: str, target: Path, start: int, end: int | None) -> int | None:
         reader = self._open_reader(name)
         if reader is None:
             return None

@@ -43,7 +43,7 @@ class LogPosition:
 
 
 @attrs.frozen(order=True)
-class LogBase:
+class LogSnapshot:
     """Snapshot of the database in the log, which the later log entries extend.
 
     `place` is the position of the next entry. `chain` is the checksum of the previous entry.
@@ -61,7 +61,7 @@ class LogBase:
         return f"bases/{place}-{self.chain:016x}-{self.checksum:016x}"
 
     @classmethod
-    def parse_name(cls, name: str) -> LogBase | None:
+    def parse_name(cls, name: str) -> LogSnapshot | None:
         """Returns the snapshot with this name, or None for other objects."""
         found = _BASE.fullmatch(name)
         if found is None:

@@ -18,9 +18,9 @@ from beam_runner_model.threads import start_essential_thread, start_helper_threa
 
 from beam_runner_storage.durable.logged import LogFailed, LogFenced, LogUnavailable, Transaction
 from beam_runner_storage.stores.log_entries import (
-    LogBase,
     LogEntry,
     LogPosition,
+    LogSnapshot,
     get_chain_checksum,
     get_claim_name,
 )
@@ -87,7 +87,7 @@ class ObjectLog:
 
     def start_log(self, copy: Path) -> None:
         try:
-            self._store_base(self._place, self._chain, copy)
+            self._store_snapshot(self._place, self._chain, copy)
         except (StoreError, OSError) as error:
             raise LogFailed(f"Can't persist the state: {error}") from error
         self._writer = start_essential_thread(self._run_writer, "log", self._handle_writer_crash)
@@ -101,7 +101,7 @@ class ObjectLog:
             )
             return is_long and not self._keeping
 
-    def store_copy(self, copy: Path) -> None:
+    def queue_copy_upload(self, copy: Path) -> None:
         with self._changed:
             self._copy = (self._added, copy)
             self._keeping = True
@@ -130,7 +130,7 @@ class ObjectLog:
                 # threads that wait for this log.
                 self._changed.wait(_AGAIN_SECONDS)
 
-    def limit_waits(self, seconds: float) -> None:
+    def limit_wait_times(self, seconds: float) -> None:
         """Limits all further waits for the store to ``seconds``, because the server stops."""
         with self._changed:
             self._deadline = min(self._deadline, time.monotonic() + seconds)
@@ -179,7 +179,7 @@ class ObjectLog:
         if transactions:
             self._append_entry(transactions)
         if copy is not None:
-            self._start_base_upload(copy)
+            self._start_snapshot_upload(copy)
         with self._changed:
             self._durable += len(transactions)
             self._changed.notify_all()
@@ -252,25 +252,25 @@ class ObjectLog:
             " this server commits nothing more"
         )
 
-    def _start_base_upload(self, copy: Path) -> None:
+    def _start_snapshot_upload(self, copy: Path) -> None:
         self._bytes = self._entries = 0
-        keep = partial(self._upload_base, self._place, self._chain, copy)
+        keep = partial(self._upload_snapshot, self._place, self._chain, copy)
         start_helper_thread(keep, "log-base")
 
-    def _upload_base(self, place: LogPosition, chain: int, copy: Path) -> None:
+    def _upload_snapshot(self, place: LogPosition, chain: int, copy: Path) -> None:
         try:
-            self._store_base(place, chain, copy)
+            self._store_snapshot(place, chain, copy)
         except (StoreError, OSError) as error:
             _LOGGER.warning("Can't store a copy of the state, so the log grows: %s", error)
         finally:
             self._keeping = False
 
-    def _store_base(self, place: LogPosition, chain: int, copy: Path) -> None:
+    def _store_snapshot(self, place: LogPosition, chain: int, copy: Path) -> None:
         """Stores a copy of the database, and then removes all earlier entries and bases.
 
         The seal and the claim of each epoch stay in the store.
         """
-        base = LogBase(place, chain, compute_checksum(copy))
+        base = LogSnapshot(place, chain, compute_checksum(copy))
         self._base_bytes = copy.stat().st_size
         self._store.put_file(base.object_name, copy)
         copy.unlink()
@@ -278,6 +278,6 @@ class ObjectLog:
         entries = [found for found in map(LogPosition.parse_name, names) if found is not None]
         seals = {one.epoch: one for one in sorted(entries) if one.epoch < place.epoch}.values()
         old = [one.object_name for one in entries if one < place and one not in seals]
-        bases = [found for found in map(LogBase.parse_name, names) if found is not None]
+        bases = [found for found in map(LogSnapshot.parse_name, names) if found is not None]
         old += [one.object_name for one in bases if one.place < place]
         self._store.delete_files(old)

@@ -22,7 +22,7 @@ _RIVALS = 8
 _ROUNDS = 3
 
 
-def create_mark(spec: StoreSpec) -> None:
+def create_marker_file(spec: StoreSpec) -> None:
     """Creates the marker file by which workers recognize a store.
 
     Creates the folder if the store is a folder. Otherwise probes the store first.

@@ -62,10 +62,10 @@ class RemoteState:
         """Whether this server owns the state, and the store has accepted a recent file."""
         return self.failure is None and self._heartbeat.is_recent
 
-    def limit_waits(self, seconds: float) -> None:
+    def limit_wait_times(self, seconds: float) -> None:
         """Limits the waits of commits for the store to ``seconds``, because the server stops."""
-        self.journal.limit_waits(seconds)
-        self.jobs.limit_waits(seconds)
+        self.journal.limit_wait_times(seconds)
+        self.jobs.limit_wait_times(seconds)
 
     def close(self) -> None:
         """Persists the pending transactions; idempotent."""

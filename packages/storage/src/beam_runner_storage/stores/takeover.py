@@ -22,9 +22,9 @@ from beam_runner_model.threads import run_concurrently
 
 from beam_runner_storage.durable.logged import LogFailed, Transaction
 from beam_runner_storage.stores.log_entries import (
-    LogBase,
     LogEntry,
     LogPosition,
+    LogSnapshot,
     decode_entry,
     get_chain_checksum,
     get_claim_name,
@@ -65,22 +65,24 @@ def take_over_log(store: FileStore, writer: bytes, path: Path) -> TakeoverResult
     """
     for _ in range(_TRIES):
         try:
-            return _try_take_over(store, writer, path)
+            return _try_take_over_log(store, writer, path)
         except _MissingObjectError as error:
             path.unlink(missing_ok=True)
             reason = str(error)
     raise LogFailed(f"the stored log lacks {reason}")
 
 
-def _try_take_over(store: FileStore, writer: bytes, path: Path) -> TakeoverResult:
+def _try_take_over_log(store: FileStore, writer: bytes, path: Path) -> TakeoverResult:
     names = list(store.list_names())
-    base = max((base for base in map(LogBase.parse_name, names) if base is not None), default=None)
+    base = max(
+        (base for base in map(LogSnapshot.parse_name, names) if base is not None), default=None
+    )
     place = base.place if base is not None else LogPosition(0, 0)
     chain = base.chain if base is not None else 0
     places = [one for one in map(LogPosition.parse_name, names) if one is not None and one >= place]
     contents = _read_entries(store, places)
     if base is not None:
-        _fetch_base(store, base, path)
+        _fetch_snapshot(store, base, path)
     transactions: list[Transaction] = []
     claimed = -1
     while True:
@@ -122,7 +124,7 @@ def _read_entry(store: FileStore, place: LogPosition) -> bytes:
         raise _MissingObjectError(place.object_name) from None
 
 
-def _fetch_base(store: FileStore, base: LogBase, path: Path) -> None:
+def _fetch_snapshot(store: FileStore, base: LogSnapshot, path: Path) -> None:
     try:
         store.fetch_file(base.object_name, path)
     except MissingFileError:

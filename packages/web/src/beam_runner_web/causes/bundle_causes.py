@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from beam_runner_jobservices.figures.step_metrics import StageFigures
 from beam_runner_jobservices.figures.texts import format_count, format_duration, truncate_to_line
-from beam_runner_model.observation import BundlePlace, ObservedBundle
+from beam_runner_model.observation import BundleProcessKind, ObservedBundle
 
 from beam_runner_web.watch.stalled_stacks import (
     OLD_SECONDS,
@@ -40,7 +40,7 @@ def _find_long_bundles(facts: JobFacts) -> Iterator[Cause]:
         return
     of_stages: dict[str, list[ObservedBundle]] = defaultdict(list)
     for one in execution.bundles:
-        starts = one.where is BundlePlace.STARTING_HARNESS
+        starts = one.where is BundleProcessKind.STARTING_HARNESS
         if one.seconds >= OLD_SECONDS and not (starts or is_process_unresponsive(one)):
             of_stages[one.stage].append(one)
     stages = {stage.id: stage for stage in facts.snapshot.figures.stages}
@@ -80,7 +80,7 @@ def _make_bundle_cause(
                 f"; other bundles took {format_duration(usual)}: a hot key, with far more"
                 " values than other keys, is a possible cause"
             )
-        unseen = one.where is BundlePlace.HARNESS and not facts.snapshot.threads
+        unseen = one.where is BundleProcessKind.HARNESS and not facts.snapshot.threads
         more = _UNSEEN if unseen else ""
         return Cause(CauseKind.STANDING_BUNDLE, CauseSeverity.WARN, text, "stacks", step, more)
     if straggles:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from beam_runner_jobservices.figures.step_metrics import StageFigures
 from beam_runner_jobservices.figures.texts import format_count, format_duration, format_percentage
 from beam_runner_model.jobs import JobState
-from beam_runner_model.observation import BundlePlace
+from beam_runner_model.observation import BundleProcessKind
 
 from beam_runner_web.watch.stalled_stacks import is_bundle_stalled
 
@@ -93,7 +93,7 @@ def _find_idle_slots(facts: JobFacts) -> Iterator[Cause]:
     environments = snapshot.tree.pipeline.environments.values()
     is_external = any(one.urn == _EXTERNAL for one in environments)
     bundles = stage.open_bundles or 0
-    if is_external and oldest.where is BundlePlace.HARNESS:
+    if is_external and oldest.where is BundleProcessKind.HARNESS:
         text += ": one process of the SDK runs all user code"
         more = "With LOOPBACK, user code shares one Python interpreter; other environments don't"
     elif bundles <= busy:

@@ -12,7 +12,7 @@ from beam_runner_model.stages import OutputEdge, OutputKind
 from beam_runner_model.windowed_values import (
     TIME_BYTES,
     HeaderReader,
-    copy_to_each_window,
+    copy_value_to_each_window,
     decode_event_times,
 )
 
@@ -124,7 +124,7 @@ class _KeyedColumns:
         if self.whole:
             pairs = zip(self.values, self.windows, strict=True)
             values = [
-                one for value, windows in pairs for one in copy_to_each_window(value, windows)
+                one for value, windows in pairs for one in copy_value_to_each_window(value, windows)
             ]
         else:
             values = _repeat_items(self.values, counts)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from beam_runner_model.lengths import COUNT_BYTES, Skip, decode_count, skip_length_prefixed
 from beam_runner_model.varints import decode_varint, skip_varint
-from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder, create_skip_after_instant
+from beam_runner_model.window_coders import SKIP_WINDOW, WindowCoder, create_skip_function
 from beam_runner_urns import coders as urns
 
 from beam_runner_worker._protos import beam_runner_api_pb2
@@ -76,7 +76,7 @@ def _make_fixed_skip(size: int) -> Skip:
 def _make_custom_window_skip(parts: list[Skip]) -> Skip:
     """Returns a function that skips a custom window: its maximum timestamp, and then the encoding of its own coder."""
     (inner,) = parts
-    return create_skip_after_instant(inner)
+    return create_skip_function(inner)
 
 
 def _make_nullable_skip(parts: list[Skip]) -> Skip:

@@ -13,7 +13,7 @@ from beam_runner_model.chunks import ElementChunk, OutputChunk
 from beam_runner_model.windowed_values import (
     TIME_BYTES,
     compute_hold_time,
-    copy_to_each_window,
+    copy_value_to_each_window,
     find_earliest_event_time,
 )
 
@@ -49,7 +49,7 @@ class WindowChunker(Chunker):
                 if len(windows) == 1:
                     elements.setdefault(windows[0], []).append(data[position:end])
                 else:
-                    each = copy_to_each_window(data[position:end], windows)
+                    each = copy_value_to_each_window(data[position:end], windows)
                     for window, element in zip(windows, each, strict=True):
                         elements.setdefault(window, []).append(element)
                 position = end
