@@ -8,7 +8,9 @@ import zlib
 from typing import Any
 
 import pytest
+from apache_beam.coders import FastPrimitivesCoder
 from apache_beam.internal import pickler
+from apache_beam.runners.pipeline_context import PipelineContext
 from beam_runner_model.window_fns import OpaqueWindows
 from beam_runner_urns import python_sdk
 
@@ -119,3 +121,15 @@ def test_coder_of_a_script_is_the_same_in_the_next_submission() -> None:
 
     assert compare_coders(coder(pickled_class()), coder(pickled_class(before="\n"))) is None
     assert compare_coders(coder(pickled_class()), coder(pickled_class("b''"))) is not None
+
+
+def test_coder_of_untyped_keys_is_the_same_in_a_renamed_step() -> None:
+    def coder(step: str) -> CoderTree:
+        context = PipelineContext()
+        keys = FastPrimitivesCoder().as_deterministic_coder(step)
+        spec = context.coders.get_by_id(context.coders.get_id(keys)).to_runner_api(context).spec
+        return CoderTree(spec.urn, spec.payload)
+
+    old, new = coder("Count/Group"), coder("Tally/Group")
+    assert old.payload != new.payload
+    assert compare_coders(old, new) is None

@@ -23,7 +23,8 @@ from beam_runner_planner import _protos
 _BZ2 = b"BZh"
 _MOST_BYTES = 1 << 18
 """The maximum size of a pickle to parse, in bytes. Larger pickles are compared byte by byte."""
-_UNSTABLE_KEYS = ("__file__", "__firstlineno__")
+_UNSTABLE_KEYS = ("__file__", "__firstlineno__", "_step_label")
+"""Keys of paths, line numbers, and the step's name in Beam's coders of untyped keys."""
 _ARGUMENTS_OF_CODE = {16: (10, 12, 13), 18: (10, 13, 14)}
 """By number of arguments of a code object, the indexes of its path, first line and line table."""
 _ID_OF_CLASS = 4
