@@ -209,7 +209,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, A
         finally:
             with JobClient(server.address) as client:
                 for job_id in jobs.values():
-                    client.cancel(job_id)
+                    client.cancel_job(job_id)
                 for job_id in jobs.values():
                     client.wait_until_finish(job_id, SECONDS)
 
