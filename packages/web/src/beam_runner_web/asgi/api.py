@@ -12,7 +12,7 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from beam_runner_web.html.job_health import add_health
+from beam_runner_web.html.job_health import add_job_health
 from beam_runner_web.html.job_list import JobListLine, read_job_lines
 from beam_runner_web.html.job_view import JobView
 from beam_runner_web.html.logs import LogFilter, read_all_log_lines
@@ -46,7 +46,7 @@ class ScriptApi:
 
     def _list_jobs(self, request: Request) -> Response:
         lines = read_job_lines(self._pages.watches.client)
-        found = add_health(reversed(lines), self._pages.view_job)
+        found = add_job_health(reversed(lines), self._pages.view_job)
         return _make_json_response({"jobs": convert_to_json_values(found[::-1])})
 
     def _describe_job(self, request: Request) -> Response:
