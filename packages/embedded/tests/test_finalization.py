@@ -132,9 +132,9 @@ def test_stages_without_finalization_have_no_callbacks() -> None:
 def test_finalization_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     kept = StageFinalizers(lambda: now)
-    kept.store_data("early", [FinalizationCallback("Step", lambda: calls.append("early"))])
+    kept.store_bundle_data("early", [FinalizationCallback("Step", lambda: calls.append("early"))])
     now += KEPT_SECONDS - 1
-    kept.store_data("late", [FinalizationCallback("Step", lambda: calls.append("late"))])
+    kept.store_bundle_data("late", [FinalizationCallback("Step", lambda: calls.append("late"))])
     now += 1
     kept.run_callbacks("late")
     kept.run_callbacks("early")
@@ -147,7 +147,7 @@ def test_finalization_callbacks_expire(caplog: pytest.LogCaptureFixture) -> None
 def test_finalization_callback_store_has_limited_size() -> None:
     kept = StageFinalizers()
     for number in range(MOST_KEPT + 5):
-        kept.store_data(
+        kept.store_bundle_data(
             str(number), [FinalizationCallback("Step", lambda n=number: calls.append(str(n)))]
         )
     kept.run_callbacks("4")

@@ -16,7 +16,7 @@ from beam_runner_model.jobs import Importance, JobMessage, JobState, StateEvent
 
 from beam_runner_jobservices.client import JobClient
 from beam_runner_jobservices.errors import JobApiError
-from beam_runner_jobservices.resumed_streams import NewEntryFilter, follow_with_reconnects
+from beam_runner_jobservices.resumed_streams import NewEntryFilter, follow_stream_with_reconnects
 
 from .fakes import LIMIT, pipeline_proto
 
@@ -47,7 +47,9 @@ def everything(item):
 
 def follow_all(open_stream, is_new=everything, timeout=None, reconnect_seconds=60.0):
     return list(
-        follow_with_reconnects(open_stream, is_new, timeout, reconnect_seconds, lambda wait: False)
+        follow_stream_with_reconnects(
+            open_stream, is_new, timeout, reconnect_seconds, lambda wait: False
+        )
     )
 
 
@@ -75,7 +77,7 @@ class TestFollow:
             return False
 
         with pytest.raises(JobApiError):
-            list(follow_with_reconnects(opened, everything, None, 2.1, pause))
+            list(follow_stream_with_reconnects(opened, everything, None, 2.1, pause))
         before, after = pauses[:8], pauses[8:]
         for some in (before, after):
             assert 0.05 <= some[0] <= 0.1
@@ -86,7 +88,7 @@ class TestFollow:
     def test_pause_callback_that_returns_true_stops_reconnecting(self):
         with pytest.raises(JobApiError):
             list(
-                follow_with_reconnects(
+                follow_stream_with_reconnects(
                     streams([lost()], [1]), everything, None, 60.0, lambda wait: True
                 )
             )
@@ -105,7 +107,7 @@ class TestFollow:
             return False
 
         with pytest.raises(JobApiError, match="DEADLINE_EXCEEDED"):
-            list(follow_with_reconnects(open_stream, everything, 1.0, 60.0, pause))
+            list(follow_stream_with_reconnects(open_stream, everything, 1.0, 60.0, pause))
         assert lefts == sorted(lefts, reverse=True)
         assert 0.5 < lefts[0] <= 1.0
 

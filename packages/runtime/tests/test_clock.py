@@ -54,7 +54,7 @@ def test_processing_clock_continues_on_next_server(clocks: Clocks) -> None:
 
 
 def test_worker_processing_clock_follows_server_clock(clocks: Clocks) -> None:
-    clock = ProcessingClock.synchronize_with_remote(123_456)
+    clock = ProcessingClock.create_synchronized_clock(123_456)
     clocks.wall -= HOUR
     clocks.passes(4)
     assert clock.now() == 123_460
@@ -67,12 +67,12 @@ def test_worker_processing_clock_includes_transfer_time_of_order(
     clock = ProcessingClock()
     told = clock.now()
     clocks.passes(milliseconds)
-    assert ProcessingClock.synchronize_with_remote(told).now() == clock.now()
+    assert ProcessingClock.create_synchronized_clock(told).now() == clock.now()
 
 
 @pytest.mark.parametrize("step", [-HOUR, 0, 900, HOUR])
 def test_wall_clock_timestamps_are_converted(clocks: Clocks, step: int) -> None:
     clock = ProcessingClock()
     clocks.wall += step
-    meant = clock.from_wall_clock(clocks.wall + 60_000) - clock.now()
+    meant = clock.convert_wall_clock_time(clocks.wall + 60_000) - clock.now()
     assert meant == 60_000 + (step if abs(step) < 1000 else 0)

@@ -11,13 +11,13 @@ CLUSTER = "spark://master:7077"
 
 
 def test_worker_channel_uses_address_of_spark_driver() -> None:
-    place = ChannelSettings().make_channel_place(CLUSTER, "driver.example", "0.0.0.0", here=False)
+    place = ChannelSettings().make_channel_address(CLUSTER, "driver.example", "0.0.0.0", here=False)
     assert place == ChannelAddress("0.0.0.0", 0, "driver.example")
     assert place.executor_address(5) == "driver.example:5"
 
 
 def test_worker_channel_of_single_machine_listens_only_on_loopback() -> None:
-    place = ChannelSettings().make_channel_place("local[2]", "127.0.0.1", "127.0.0.1", here=True)
+    place = ChannelSettings().make_channel_address("local[2]", "127.0.0.1", "127.0.0.1", here=True)
     assert place.is_private
     assert place.executor_address(5) == "127.0.0.1:5"
 
@@ -27,8 +27,8 @@ def test_worker_channel_flags_override_defaults() -> None:
     wishes = parse_command_line(flags, PlainProgram()).channel
     assert wishes == ChannelSettings("10.0.0.1", 7, ("public", 8))
     wanted = ChannelAddress("10.0.0.1", 7, "public", 8)
-    assert wishes.make_channel_place(CLUSTER, "driver", "driver", here=False) == wanted
-    assert wishes.make_channel_place("local[2]", "127.0.0.1", "127.0.0.1", here=True) == wanted
+    assert wishes.make_channel_address(CLUSTER, "driver", "driver", here=False) == wanted
+    assert wishes.make_channel_address("local[2]", "127.0.0.1", "127.0.0.1", here=True) == wanted
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_worker_channel_flags_override_defaults() -> None:
 def test_worker_channel_advertises_its_listening_address(
     binding: str, here: bool, address: str
 ) -> None:
-    place = ChannelSettings(binding).make_channel_place(CLUSTER, "driver", "driver", here=here)
+    place = ChannelSettings(binding).make_channel_address(CLUSTER, "driver", "driver", here=here)
     assert place.executor_address(5) == address
 
 
 def test_worker_channel_with_port_only_uses_host_of_spark() -> None:
     wishes = parse_command_line(["--channel-port=7"], PlainProgram()).channel
-    place = wishes.make_channel_place(CLUSTER, "driver", "0.0.0.0", here=False)
+    place = wishes.make_channel_address(CLUSTER, "driver", "0.0.0.0", here=False)
     assert place == ChannelAddress("0.0.0.0", 7, "driver")
 
 
@@ -67,7 +67,7 @@ def test_worker_channel_on_loopback_address_is_refused_for_cluster(
         ChannelError,
         match=r"spark://master:7077 runs .* (localhost|127.0.0.1) is a loopback address",
     ):
-        wishes.make_channel_place(CLUSTER, driver, driver, here=False)
+        wishes.make_channel_address(CLUSTER, driver, driver, here=False)
 
 
 @pytest.mark.parametrize(

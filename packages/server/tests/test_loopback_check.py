@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from beam_runner_model.jobs import JobSpec
 
-from beam_runner_server.loopback_check import find_loopback_address
+from beam_runner_server.loopback_check import explain_unreachable_loopback
 
 
 def job_of(environment_type: str) -> JobSpec:
@@ -23,6 +23,6 @@ def job_of(environment_type: str) -> JobSpec:
 def test_loopback_job_is_refused_if_workers_are_on_other_machines(
     environment_type: str, elsewhere: set[str], refused: bool
 ) -> None:
-    said = find_loopback_address(job_of(environment_type), elsewhere)
+    said = explain_unreachable_loopback(job_of(environment_type), elsewhere)
     assert bool(said) is refused
     assert ("such as worker-1," in said) is refused

@@ -76,13 +76,13 @@ class StageFinalizers:
         self._waiting: CommitData[str, list[FinalizationCallback]] = CommitData(
             _warn_of_dropped_callbacks, clock
         )
-        self.store_data = self._waiting.store_data
+        self.store_bundle_data = self._waiting.store_bundle_data
 
     def run_callbacks(self, bundle_id: str) -> None:
         """Calls the finalization callbacks of a bundle, except expired callbacks. Logs the errors
         of callbacks.
         """
-        for callback in self._waiting.take_data(bundle_id) or ():
+        for callback in self._waiting.take_bundle_data(bundle_id) or ():
             try:
                 callback.call()
             except BaseException as error:

@@ -84,7 +84,7 @@ class EmbeddedStage:
             self._set_running_processor(None)
             callbacks = processor.take_finalization_callbacks()
             if callbacks:
-                self._finalizers.store_data(bundle_id, callbacks)
+                self._finalizers.store_bundle_data(bundle_id, callbacks)
             return BundleResult(
                 metrics=(*processor.collect_metrics(), *collect_samples(self._sampler)),
                 requires_finalization=bool(callbacks),

@@ -9,7 +9,7 @@ from beam_spark_executor.client.displays import (
     ProgressMode,
     SilentDisplay,
     TerminalDisplay,
-    make_display,
+    make_progress_display,
 )
 
 CLEAR = "\r\x1b[K"
@@ -33,14 +33,14 @@ def test_progress_display_is_selected_by_option_and_stream(
     mode: ProgressMode, stream: io.StringIO, kind: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    assert type(make_display(mode, stream)) is kind
+    assert type(make_progress_display(mode, stream)) is kind
 
 
 def test_progress_display_on_terminal_without_control_sequences_prints_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    assert type(make_display(ProgressMode.AUTO, Terminal())) is LineDisplay
+    assert type(make_progress_display(ProgressMode.AUTO, Terminal())) is LineDisplay
 
 
 def test_progress_display_on_terminal_redraws_status_after_other_output(

@@ -10,7 +10,7 @@ from beam_spark_executor.spark.settings import (
     DEFAULT_MASTER,
     SparkSettings,
     SparkUnavailable,
-    add_slots,
+    add_task_slots,
     check_master,
     compute_driver_heap_size,
     count_slots_of_master,
@@ -68,7 +68,7 @@ def test_wrong_spark_master_urls_are_refused(master: str, said: str) -> None:
 def test_default_spark_master_is_used_without_setting() -> None:
     submitted = {"spark.master": "local[*]", "spark.app.name": "pyspark-shell"}
     conf = make_session_properties(submitted, SparkSettings(), FOLDER)
-    assert conf["spark.master"] == add_slots(DEFAULT_MASTER)[0]
+    assert conf["spark.master"] == add_task_slots(DEFAULT_MASTER)[0]
     assert conf["spark.app.name"] == "beam-spark-jobserver"
 
 
@@ -193,7 +193,7 @@ def test_java_options_of_runner_yield_to_user_options() -> None:
 def test_local_spark_master_has_more_slots_than_cores(
     master: str, cores: int, attempts: int
 ) -> None:
-    assert add_slots(master) == (f"local[{cores * TUNING.slots_per_core},{attempts}]", cores)
+    assert add_task_slots(master) == (f"local[{cores * TUNING.slots_per_core},{attempts}]", cores)
     conf = make_session_properties({}, SparkSettings(master=master), FOLDER)
     assert conf["spark.default.parallelism"] == str(cores)
     assert count_slots_of_master(conf["spark.master"]) == cores * TUNING.slots_per_core
@@ -201,7 +201,7 @@ def test_local_spark_master_has_more_slots_than_cores(
 
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "yarn", "spark://one:7077"])
 def test_number_of_task_slots_of_cluster_master_is_unknown(master: str) -> None:
-    assert add_slots(master) == (master, None)
+    assert add_task_slots(master) == (master, None)
     conf = make_session_properties({}, SparkSettings(master=master), FOLDER)
     assert conf["spark.master"] == master
     assert count_slots_of_master(master) is None

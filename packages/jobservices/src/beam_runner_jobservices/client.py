@@ -31,7 +31,7 @@ from beam_runner_jobservices.history import Entry
 from beam_runner_jobservices.job_log import LogAnswer, LogQuery
 from beam_runner_jobservices.metrics_response import ALL_METRICS
 from beam_runner_jobservices.observation_json import SERVICE, decode_json, encode_json, make_record
-from beam_runner_jobservices.resumed_streams import NewEntryFilter, follow_with_reconnects
+from beam_runner_jobservices.resumed_streams import NewEntryFilter, follow_stream_with_reconnects
 from beam_runner_jobservices.staging import (
     ArtifactDependency,
     ContentChunk,
@@ -283,7 +283,7 @@ class JobClient:
             call = self._jobs.GetStateStream(wire.state_request(job_id=job_id), timeout=left)
             return (wire.decode_state_event(message) for message in _read_stream(call))
 
-        return follow_with_reconnects(
+        return follow_stream_with_reconnects(
             open_stream, NewEntryFilter(), timeout, reconnect_seconds, self._closed.wait
         )
 
@@ -305,7 +305,7 @@ class JobClient:
             call = self._jobs.GetMessageStream(wire.messages_request(job_id=job_id), timeout=left)
             return (wire.decode_entry(message) for message in _read_stream(call))
 
-        return follow_with_reconnects(
+        return follow_stream_with_reconnects(
             open_stream, NewEntryFilter(), timeout, reconnect_seconds, pause or self._closed.wait
         )
 

@@ -79,7 +79,7 @@ class FinishedJob:
         """Returns the serialized pipeline."""
         return self._read_archive().pipeline
 
-    def make_spec(self) -> JobSpec:
+    def make_job_spec(self) -> JobSpec:
         """Returns the specification of the job, with the artifacts if the server retains its program."""
         options = self._job.options
         return JobSpec(

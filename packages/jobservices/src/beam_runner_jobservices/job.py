@@ -242,14 +242,14 @@ class Job:
         """
         return join_series(self._series, self.observer.get_stage_series())
 
-    def record_series(self) -> None:
+    def record_stage_series(self) -> None:
         """Records the history of the job's stages, if the runner reports a history."""
         try:
             series = downsample_series(self.get_stage_series())
         except (JobRejected, NotReady):
             return
         if not self._suspended:
-            self._recorder.put_series(self.spec.job_id, series)
+            self._recorder.put_stage_series(self.spec.job_id, series)
 
     @property
     def observer(self) -> JobObserver:

@@ -309,7 +309,7 @@ class JobFile:
             self._commits.commit_without_sync(write_rows)
         self._last_message_ids[job_id] = last
 
-    def put_series(self, job_id: str, series: Sequence[StageTimeSeries]) -> None:
+    def put_stage_series(self, job_id: str, series: Sequence[StageTimeSeries]) -> None:
         self._put_note(job_id, SERIES, {"series": series})
 
     def put_succession(self, job_id: str, succession: Succession) -> None:

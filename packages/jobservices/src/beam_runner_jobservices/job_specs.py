@@ -58,7 +58,7 @@ def _find_job_name(request: PrepareRequest) -> str:
     return named if isinstance(named, str) and named else request.job_name or "job"
 
 
-def list_hashes(artifacts: Mapping[str, Iterable[StagedArtifact]]) -> set[str]:
+def list_artifact_hashes(artifacts: Mapping[str, Iterable[StagedArtifact]]) -> set[str]:
     """Returns the hashes of artifacts, which are by environment id."""
     return {artifact.sha256 for found in artifacts.values() for artifact in found}
 

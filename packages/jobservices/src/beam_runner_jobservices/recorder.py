@@ -111,7 +111,7 @@ class Recorder(Protocol):
         crash of the machine.
         """
 
-    def put_series(self, job_id: str, series: Sequence[StageTimeSeries]) -> None:
+    def put_stage_series(self, job_id: str, series: Sequence[StageTimeSeries]) -> None:
         """Stores the history of the stages of an unfinished job."""
 
     def put_succession(self, job_id: str, succession: Succession) -> None:
@@ -160,7 +160,7 @@ class InMemoryRecorder:
         early_errors: JobErrors,
     ) -> None: ...
 
-    def put_series(self, job_id: str, series: Sequence[StageTimeSeries]) -> None: ...
+    def put_stage_series(self, job_id: str, series: Sequence[StageTimeSeries]) -> None: ...
 
     def put_succession(self, job_id: str, succession: Succession) -> None: ...
 

@@ -384,12 +384,12 @@ class JobRegistry:
         """Ignores all further reports of jobs; returns the ids of the unfinished ones."""
         return tuple(job.info.job_id for job in self.list_jobs() if job.suspend())
 
-    def record_series(self) -> None:
+    def record_stage_series(self) -> None:
         """Records the history of the stages of running jobs, if jobs outlive the server."""
         if not isinstance(self._recorder, InMemoryRecorder):
             for job in self._list_unfinished_jobs():
                 try:
-                    job.record_series()
+                    job.record_stage_series()
                 except Exception:
                     _LOGGER.exception("job %s: can't record the time series", job.spec.job_id)
 

@@ -21,7 +21,7 @@ _LONGEST_PAUSE = 2.0
 _Item = TypeVar("_Item")
 
 
-def follow_with_reconnects(
+def follow_stream_with_reconnects(
     open_stream: Callable[[float | None], Iterator[_Item]],
     is_new: Callable[[_Item], bool],
     timeout: float | None,

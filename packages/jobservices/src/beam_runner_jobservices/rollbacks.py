@@ -17,7 +17,7 @@ from beam_runner_jobservices.job import Job
 from beam_runner_jobservices.job_specs import (
     choose_job_id,
     find_missing_artifact,
-    list_hashes,
+    list_artifact_hashes,
     locate_artifacts,
 )
 from beam_runner_jobservices.ports import RollbackPlanner
@@ -81,7 +81,7 @@ class RollbackStarter:
             (StateEvent(JobState.STOPPED, self._clock()),),
         )
         # Become an owner of the files before the check, so that the end of their retention time can't remove them.
-        self._store.hold_files(owner, list_hashes(program.artifacts))
+        self._store.hold_files(owner, list_artifact_hashes(program.artifacts))
         try:
             if missing := find_missing_artifact(program, self._store):
                 raise NotReady(f"the program of job {replaced.job_id} is incomplete: {missing}")
@@ -119,4 +119,4 @@ class RollbackStarter:
             raise NotReady(
                 f"the server retained the program of job {predecessor} until {ended} UTC; {_AGAIN}"
             )
-        return replaced.make_spec()
+        return replaced.make_job_spec()

@@ -27,7 +27,7 @@ from beam_runner_jobservices.decoding import DecodingInterceptor
 from beam_runner_jobservices.guard import AccessGuard
 from beam_runner_jobservices.job_file import JobFile
 from beam_runner_jobservices.job_service import JobService
-from beam_runner_jobservices.job_specs import list_hashes
+from beam_runner_jobservices.job_specs import list_artifact_hashes
 from beam_runner_jobservices.limits import ServerLimits
 from beam_runner_jobservices.local_access import LocalAccess
 from beam_runner_jobservices.observation_service import ObservationService
@@ -267,7 +267,7 @@ class JobServer:
         self._registry.refuse_new_jobs()
         if self._file is not None:
             self._file.stop_retries()
-            self._registry.record_series()
+            self._registry.record_stage_series()
             left = self._registry.suspend_all()
         elif left := self.cancel_all(grace):
             _LOGGER.warning("Jobs that did not end within %.0f s: %s", grace, ", ".join(left))
@@ -293,7 +293,7 @@ class JobServer:
             try:
                 self._preparations.remove_expired()
                 self._staging.cancel_idle_sessions()
-                self._registry.record_series()
+                self._registry.record_stage_series()
                 self._registry.remove_excess_jobs()
                 # The file of users can give a user a larger quota.
                 self._registry.start_waiting_jobs()
@@ -334,7 +334,7 @@ def _open_folders(
 def _list_held_artifacts(jobs: Iterable[UnfinishedJob | FinishedJobSummary]) -> dict[str, set[str]]:
     """Returns the hashes of the artifacts that jobs still need, by owner."""
     return {
-        job.owner: list_hashes(
+        job.owner: list_artifact_hashes(
             job.spec.artifacts if isinstance(job, UnfinishedJob) else job.artifacts
         )
         for job in jobs

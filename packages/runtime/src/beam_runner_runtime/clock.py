@@ -27,7 +27,7 @@ class ProcessingClock:
         self._offset = max(_read_wall_clock(), at_least) - _read_monotonic_clock()
 
     @classmethod
-    def synchronize_with_remote(cls, now: Timestamp) -> ProcessingClock:
+    def create_synchronized_clock(cls, now: Timestamp) -> ProcessingClock:
         """Returns a clock that is synchronized with a remote clock. ``now`` is the time that the
         remote clock showed when its message was sent.
 
@@ -44,7 +44,7 @@ class ProcessingClock:
         """Returns the processing time (ms), which never decreases."""
         return _read_monotonic_clock() + self._offset
 
-    def from_wall_clock(self, told: Timestamp) -> Timestamp:
+    def convert_wall_clock_time(self, told: Timestamp) -> Timestamp:
         """Converts wall-clock time, as SDKs report it, to the processing time of the job."""
         ahead = _read_wall_clock() - self.now()
         return told if abs(ahead) < _SAME_MS else told - ahead

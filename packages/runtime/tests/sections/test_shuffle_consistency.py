@@ -18,7 +18,7 @@ from section_runs import SHARDS, Host, Parcels, Run, order_of
 from beam_runner_runtime.sections.replies import SectionReply
 from beam_runner_runtime.sections.shuffle_consistency import (
     ExchangeError,
-    find_mixed_level,
+    find_level_with_mixed_input,
     format_section_refusal,
 )
 
@@ -72,7 +72,7 @@ def test_shuffle_check_reports_tasks_that_read_different_versions_of_output(run:
     level = level_of(one, "key")
     reply = mixed(one, level)
     assert reply.end is None
-    assert find_mixed_level(reply, one.tasks) == level + 1
+    assert find_level_with_mixed_input(reply, one.tasks) == level + 1
     names = one.prepared.plan.format_level(level)
     assert format_section_refusal(names).startswith(
         f"Spark mixed two versions of the output of {names}"
@@ -82,7 +82,7 @@ def test_shuffle_check_reports_tasks_that_read_different_versions_of_output(run:
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_shuffle_check_accepts_attempts_with_equal_bytes(run: Any, level: int) -> None:
     one = run(fixed_keys)
-    assert find_mixed_level(mixed(one, level), one.tasks) is None
+    assert find_level_with_mixed_input(mixed(one, level), one.tasks) is None
 
 
 def test_shuffle_check_reports_retried_reader_with_different_input(run: Any) -> None:
@@ -99,7 +99,7 @@ def test_shuffle_check_reports_retried_reader_with_different_input(run: Any) -> 
             after[shard].append(parcel)
     for level in range(random + 2, one.levels):
         after = one.level(level, after)
-    assert find_mixed_level(one.gathered(after[0]), one.tasks) == random + 1
+    assert find_level_with_mixed_input(one.gathered(after[0]), one.tasks) == random + 1
 
 
 def of_kind(kind: ShuffleBlockKind, some: list[bytes]) -> list[bytes]:

@@ -29,7 +29,7 @@ from beam_runner_runtime.channel.attempts import BundleFailure, SectionRefusal
 from beam_runner_runtime.sections import task as section_task_module
 from beam_runner_runtime.sections.inbox import SectionInbox
 from beam_runner_runtime.sections.replies import SectionReply
-from beam_runner_runtime.sections.shuffle_consistency import find_mixed_level
+from beam_runner_runtime.sections.shuffle_consistency import find_level_with_mixed_input
 from beam_runner_runtime.sections.task_bundles import TaskFailedError
 
 FOUND: list[Any] = []
@@ -171,7 +171,7 @@ def hosts(tmp_path: Path) -> Iterator[Any]:
 
 def assert_whole(run: Run, reply: SectionReply) -> None:
     assert reply.end is None
-    assert find_mixed_level(reply, run.tasks) is None
+    assert find_level_with_mixed_input(reply, run.tasks) is None
 
 
 @pytest.mark.parametrize("budget", [1 << 30, 2000], ids=["in memory", "in files"])

@@ -33,7 +33,7 @@ class ChannelSettings:
     port: int = 0
     advertised: tuple[str, int] | None = None
 
-    def make_channel_place(
+    def make_channel_address(
         self, master: str, driver: str, driver_binding: str, *, here: bool
     ) -> ChannelAddress:
         """Returns the address at which the server listens for executors, and the address that

@@ -46,7 +46,7 @@ from beam_runner_server.crash_loop_guard import count_job_start, report_unavaila
 from beam_runner_server.empty_reads import EmptyReadsReporter
 from beam_runner_server.executor_settings import ExecutorSettings
 from beam_runner_server.job_plans import JobPlanner
-from beam_runner_server.loopback_check import find_loopback_address
+from beam_runner_server.loopback_check import explain_unreachable_loopback
 from beam_runner_server.option_checks import parse_options
 from beam_runner_server.quarantine_check import make_quarantine_settings
 from beam_runner_server.quarantine_replay import replay_quarantine
@@ -130,7 +130,7 @@ class PlacedJobExecutor:
             return self._start_job(job, reporter)
 
     def _start_job(self, job: JobSpec, reporter: JobReporter) -> JobHandle:
-        unreachable = "" if job.resumed else find_loopback_address(job, self._elsewhere)
+        unreachable = "" if job.resumed else explain_unreachable_loopback(job, self._elsewhere)
         if unreachable:
             raise JobRejected(unreachable, unsupported=False)
         if successor := self._store.find_successor(job.job_id):
@@ -307,7 +307,7 @@ class PlacedJobExecutor:
                 " server, is missing"
             )
         else:
-            ledger = self._planner.plan_job(job).begin_ledger()
+            ledger = self._planner.plan_job(job).create_initial_ledger()
             journal.store_snapshot(ledger.encode_snapshot())
         return ledger
 

@@ -20,7 +20,7 @@ from beam_runner_runtime.job_options import RunnerOptions, parse_runner_options
 
 from beam_runner_server.executor_settings import ExecutorSettings
 from beam_runner_server.option_checks import parse_options
-from beam_runner_server.quarantine_check import check_quarantine, make_isolation
+from beam_runner_server.quarantine_check import check_quarantine, make_isolation_rules
 
 
 @attrs.frozen
@@ -31,7 +31,7 @@ class PlannedJob:
     tuning: JobTuning
     options: RunnerOptions
 
-    def begin_ledger(self) -> JobLedger:
+    def create_initial_ledger(self) -> JobLedger:
         """Returns the ledger (committed state) of a new job, with the initial data of its Impulses."""
         plan, tuning = self.plan, self.tuning
         ledger = JobLedger(plan, tuning.shards, tuning.limits, tuning.policy, tuning.section_policy)
@@ -97,7 +97,7 @@ def _translate_pipeline(job: JobSpec) -> JobPlan:
     try:
         # The call of Prepare has checked the pipeline, but possibly in an earlier version of the server.
         check_pipeline(job.pipeline)
-        return plan_job(job, make_isolation(job))
+        return plan_job(job, make_isolation_rules(job))
     except (InvalidRequest, InvalidPipeline) as error:
         raise JobRejected(str(error), unsupported=False) from error
     except UnsupportedPipeline as error:

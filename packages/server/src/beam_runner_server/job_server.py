@@ -245,7 +245,7 @@ class RunnerServer:
 
     def _make_channel_place(self) -> ChannelAddress:
         placement = self.placement
-        return self._settings.channel.make_channel_place(
+        return self._settings.channel.make_channel_address(
             placement.where,
             placement.host,
             placement.binding,

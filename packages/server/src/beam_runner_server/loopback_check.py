@@ -8,7 +8,7 @@ from beam_runner_model.jobs import JobSpec
 from beam_runner_planner.environments import get_option_value
 
 
-def find_loopback_address(job: JobSpec, elsewhere: Collection[str]) -> str:
+def explain_unreachable_loopback(job: JobSpec, elsewhere: Collection[str]) -> str:
     """Returns one sentence about an unreachable address, with a fix; empty if executors can reach
     all addresses.
 

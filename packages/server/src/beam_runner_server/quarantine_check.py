@@ -45,7 +45,7 @@ def make_quarantine_settings(job: JobSpec) -> QuarantineSettings | None:
     )
 
 
-def make_isolation(job: JobSpec) -> ElementIsolation | None:
+def make_isolation_rules(job: JobSpec) -> ElementIsolation | None:
     """Returns the rules by which worker processes isolate failing elements, or None if the job has
     no quarantine.
     """

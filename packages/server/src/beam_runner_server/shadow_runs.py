@@ -58,7 +58,7 @@ class ShadowRunner:
     def __init__(self, programs: ShadowProgramManager) -> None:
         self._programs = programs
 
-    def complete_run(
+    def complete_shadow_run(
         self,
         job: JobSpec,
         reporter: JobReporter,

@@ -128,7 +128,7 @@ class JobUpdateManager:
         shadow: ShadowOptions | None,
     ) -> None:
         try:
-            if shadow is not None and not self._shadows.complete_run(
+            if shadow is not None and not self._shadows.complete_shadow_run(
                 job, reporter, old, request, shadow
             ):
                 return

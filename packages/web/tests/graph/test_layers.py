@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_runner_web.graph.layers import LayerLayout, arrange_in_layers
+from beam_runner_web.graph.layers import LayerLayout, arrange_boxes_in_layers
 
 SIZES = {str(key): (100.0 + 40 * (key % 3), 40.0 + 16 * (key % 4)) for key in range(12)}
 _EDGES = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=30)
@@ -17,12 +17,12 @@ def overlap(found: LayerLayout, one: str, other: str) -> bool:
 
 
 def test_empty_graph_has_no_layers() -> None:
-    assert arrange_in_layers({}, []).corners == {}
+    assert arrange_boxes_in_layers({}, []).corners == {}
 
 
 @given(_EDGES)
 def test_graph_boxes_do_not_overlap_and_stay_inside_graph(pairs: list[tuple[int, int]]) -> None:
-    found = arrange_in_layers(
+    found = arrange_boxes_in_layers(
         SIZES, [(str(one), str(other)) for one, other in pairs if one != other]
     )
     assert found.corners.keys() == SIZES.keys()
@@ -35,5 +35,5 @@ def test_graph_boxes_do_not_overlap_and_stay_inside_graph(pairs: list[tuple[int,
 @given(_EDGES)
 def test_graph_edges_point_down_without_cycle(pairs: list[tuple[int, int]]) -> None:
     edges = [(str(one), str(other)) for one, other in pairs if one < other]
-    corners = arrange_in_layers(SIZES, edges).corners
+    corners = arrange_boxes_in_layers(SIZES, edges).corners
     assert all(corners[one][1] + SIZES[one][1] < corners[other][1] for one, other in edges)

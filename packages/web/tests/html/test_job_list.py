@@ -13,7 +13,7 @@ from beam_runner_model.observation import Execution, JobTimes
 from starlette.testclient import TestClient
 from waiting import eventually
 
-from beam_runner_web.html.job_health import add_health
+from beam_runner_web.html.job_health import add_job_health
 from beam_runner_web.html.job_list import JobListLine, filter_jobs, read_job_lines
 
 from ..conftest import Observed, Server, bundle, stage
@@ -171,5 +171,5 @@ def test_job_list_checks_limited_number_of_jobs() -> None:
         asked.append(job_id)
         raise JobApiError("UNAVAILABLE", "no")
 
-    assert [one.health for one in add_health(lines, refuse)] == [None] * 40
+    assert [one.health for one in add_job_health(lines, refuse)] == [None] * 40
     assert len(asked) == 12

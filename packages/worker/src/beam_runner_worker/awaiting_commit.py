@@ -34,14 +34,14 @@ class CommitData(Generic[K, V]):
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
     _kept: dict[K, tuple[float, V]] = attrs.field(init=False, factory=dict)
 
-    def store_data(self, bundle: K, left: V) -> None:
+    def store_bundle_data(self, bundle: K, left: V) -> None:
         """Stores the data of a bundle. A later attempt of the bundle replaces the data of an earlier attempt."""
         with self._lock:
             self._kept.pop(bundle, None)
             self._kept[bundle] = (self._clock() + KEPT_SECONDS, left)
             self._drop_expired()
 
-    def take_data(self, bundle: K) -> V | None:
+    def take_bundle_data(self, bundle: K) -> V | None:
         """Removes and returns a bundle's data; None if the bundle has no data, or if the data was
         dropped.
         """

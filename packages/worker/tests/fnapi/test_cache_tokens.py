@@ -50,10 +50,10 @@ def test_side_inputs_of_python_sdk_get_no_cache_tokens() -> None:
 def test_cache_token_changes_only_with_the_version_of_its_side_input() -> None:
     reader = Versions()
     tokens = SideInputTokens((("p", "a"), ("p", "b")), reader)
-    before = tokens.list_tokens()
-    assert tokens.list_tokens() == before
+    before = tokens.list_cache_tokens()
+    assert tokens.list_cache_tokens() == before
     reader.versions["p", "a"] += 1
-    after = tokens.list_tokens()
+    after = tokens.list_cache_tokens()
     assert after[0].token != before[0].token
     assert after[1] == before[1]
     assert [(t.side_input.transform_id, t.side_input.side_input_id) for t in after] == [
@@ -64,5 +64,5 @@ def test_cache_token_changes_only_with_the_version_of_its_side_input() -> None:
 
 def test_cache_tokens_of_two_stages_differ() -> None:
     reader = Versions()
-    first, second = (SideInputTokens((("p", "a"),), reader).list_tokens() for _ in range(2))
+    first, second = (SideInputTokens((("p", "a"),), reader).list_cache_tokens() for _ in range(2))
     assert first[0].token != second[0].token

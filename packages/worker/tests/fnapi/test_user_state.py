@@ -20,7 +20,7 @@ from beam_runner_worker.fnapi.side_inputs import (
     UnsupportedStateRequest,
 )
 from beam_runner_worker.fnapi.state_coders import StateCoders
-from beam_runner_worker.fnapi.user_state import UserStateCells, is_user_state
+from beam_runner_worker.fnapi.user_state import UserStateCells, is_user_state_key
 
 STRING, OPAQUE = "beam:coder:string_utf8:v1", "beam:coder:mine"
 CELL = StateCell("t", "s", b"w", b"\x01k")
@@ -199,12 +199,12 @@ def test_repeated_state_read_returns_current_values():
 
 
 def test_state_keys_of_unknown_kind_are_refused():
-    assert is_user_state(BAG)
-    assert not is_user_state(beam_fn_api_pb2.StateKey())
+    assert is_user_state_key(BAG)
+    assert not is_user_state_key(beam_fn_api_pb2.StateKey())
     for field in beam_fn_api_pb2.StateKey.DESCRIPTOR.oneofs_by_name["type"].fields:
         state_key = beam_fn_api_pb2.StateKey()
         getattr(state_key, field.name).SetInParent()
-        assert is_user_state(state_key) == field.name.endswith("_user_state")
+        assert is_user_state_key(state_key) == field.name.endswith("_user_state")
 
 
 class NoSideInputs:
@@ -293,7 +293,11 @@ def test_user_state_is_accessed_by_one_thread_at_a_time():
 
     threads = [
         threading.Thread(target=each)
-        for each in (append, ring, lambda: list(shared.read_between_requests(state.pulled())))
+        for each in (
+            append,
+            ring,
+            lambda: list(shared.read_chunks_between_requests(state.pulled())),
+        )
     ]
     for thread in threads:
         thread.start()

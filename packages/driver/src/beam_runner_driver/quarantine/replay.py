@@ -157,6 +157,6 @@ def _make_stage_input(
     elements = InputElements(target.stage.spec)
     data = b"".join(unit.encoded for unit in units)
     keyed = buffer.kind is BufferKind.KEYED
-    for chunk in elements.split_as_output(data, keyed=keyed, windows=buffer.windows):
+    for chunk in elements.convert_to_output_form(data, keyed=keyed, windows=buffer.windows):
         converter.write(chunk)
     return tuple(output.data for output in writer.close())

@@ -131,7 +131,7 @@ class SilentDisplay:
         return contextlib.nullcontext()
 
 
-def make_display(mode: ProgressMode, stream: IO[str]) -> Display:
+def make_progress_display(mode: ProgressMode, stream: IO[str]) -> Display:
     """Returns the display for an option's value and the program's standard error."""
     if mode is ProgressMode.OFF:
         return SilentDisplay()

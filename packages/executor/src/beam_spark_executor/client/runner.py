@@ -26,7 +26,7 @@ from apache_beam.transforms.environments import Environment
 from beam_runner_worker import main_classes
 
 from beam_spark_executor.client.connecting import connect_to_job_service
-from beam_spark_executor.client.displays import ProgressMode, make_display
+from beam_spark_executor.client.displays import ProgressMode, make_progress_display
 from beam_spark_executor.client.following import JobConnection
 from beam_spark_executor.client.interrupts import describe_interrupt
 from beam_spark_executor.client.main_classes import pickle_main_classes
@@ -114,7 +114,9 @@ class BeamSparkRunner(portable_runner.PortableRunner):
         self, pipeline: Any, options: PipelineOptions, ours: BeamSparkOptions
     ) -> BeamSparkResult:
         check_producers(pipeline)
-        progress = JobProgress(make_display(ProgressMode(ours.beam_spark_progress), sys.stderr))
+        progress = JobProgress(
+            make_progress_display(ProgressMode(ours.beam_spark_progress), sys.stderr)
+        )
         with progress.show_phase("starting the job server"):
             server = get_server_for_options(options)
         is_given = isinstance(server, ExternalServer)

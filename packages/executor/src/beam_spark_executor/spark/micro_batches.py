@@ -80,7 +80,7 @@ class MicroBatchReader:
 
         def write_batch(frame: DataFrame) -> WrittenElements:
             # The function runs on a thread of the query, whose Spark jobs must belong to the Beam job.
-            self._pools.begin_spark_job(self._slot, f"beam-{self._data.job_id}", title)
+            self._pools.set_spark_job_group(self._slot, f"beam-{self._data.job_id}", title)
             return write_rows(frame, self._pools, self._slot, order, self._data, buffers, times)
 
         with closing(FileCache.open(self._data.store)) as files:

@@ -98,7 +98,7 @@ class WorkerPools:
         PySpark copies the environment of the context during the call of `mapInArrow`. Therefore,
         the slot's variables are set only during this call.
         """
-        with self.list_workers_of_slot(slot):
+        with self.use_workers_of_slot(slot):
             return frame.mapInArrow(function, schema)
 
     def run_tasks(self, function: Callable[[], Any], tasks: int, slot: WorkerSlot) -> list[Any]:
@@ -110,14 +110,14 @@ class WorkerPools:
         results = self._context.parallelize(range(tasks), tasks).mapPartitions(
             _PartitionFunction(function)
         )
-        with self.list_workers_of_slot(slot):
+        with self.use_workers_of_slot(slot):
             # Access `_jrdd` here: PySpark selects the pool of Python workers at this access, and
             # not when the result is collected.
             _ = results._jrdd
         return results.collect()
 
     @contextmanager
-    def list_workers_of_slot(self, slot: WorkerSlot) -> Iterator[None]:
+    def use_workers_of_slot(self, slot: WorkerSlot) -> Iterator[None]:
         """Makes functions that PySpark passes to Java run in the workers of ``slot``, within a
         ``with`` block. Other threads wait meanwhile.
         """
@@ -132,7 +132,7 @@ class WorkerPools:
                     del environment[name]
                 environment.update(before)
 
-    def begin_spark_job(self, slot: WorkerSlot, group: str, description: str) -> None:
+    def set_spark_job_group(self, slot: WorkerSlot, group: str, description: str) -> None:
         """Sets the Spark job group and the scheduler pool of the calling thread. The scheduler
         pools of the slots share the cores.
 
@@ -156,7 +156,7 @@ class WorkerPools:
             Spark's error in a few words; empty without an error.
         """
         try:
-            self.begin_spark_job(slot, group, description or group)
+            self.set_spark_job_group(slot, group, description or group)
             self.run_tasks(function, 1, slot)
         except Exception as failure:
             return find_failure_reason(failure)

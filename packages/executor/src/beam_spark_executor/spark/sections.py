@@ -25,7 +25,7 @@ from beam_runner_runtime.sections.plan import SectionPlan, explain_section_refus
 from beam_runner_runtime.sections.process import get_section_process
 from beam_runner_runtime.sections.replies import SectionReply, merge_section_replies
 from beam_runner_runtime.sections.shuffle_consistency import (
-    find_mixed_level,
+    find_level_with_mixed_input,
     format_section_refusal,
 )
 from beam_runner_runtime.sections.task import SectionOrder, SectionTask, prepare_section_once
@@ -125,11 +125,11 @@ class SparkSectionRunner:
     def _run_spark_job(self, order: RunBundle, stages: SectionPlan, title: str) -> SectionReply:
         context = self._context
         section = context.broadcast(SectionOrder(order, self._shards))
-        self._pools.begin_spark_job(self._slot, f"beam-{self._job_id}", title)
+        self._pools.set_spark_job_group(self._slot, f"beam-{self._job_id}", title)
         context.addJobTag(self._make_spark_job_tag(order.attempt))
         exchanges = SparkShuffles(context)
         try:
-            with self._pools.list_workers_of_slot(self._slot):
+            with self._pools.use_workers_of_slot(self._slot):
                 ref = SectionRef(self._endpoint, self._job_id, order.name, section)
                 last = self._create_section_tasks(stages, ref, exchanges)
             (encoded,) = last.collect()
@@ -163,7 +163,7 @@ class SparkSectionRunner:
     ) -> SectionEnd:
         if reply.end is not None:
             return reply.end
-        level = find_mixed_level(reply, stages.tasks)
+        level = find_level_with_mixed_input(reply, stages.tasks)
         if level is not None:
             text = format_section_refusal(stages.format_level(max(0, level - 1)))
             _LOGGER.warning("job %s: %s", self._job_id, text)

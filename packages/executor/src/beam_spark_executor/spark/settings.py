@@ -185,7 +185,7 @@ def make_session_properties(
         stated["spark.master"] = settings.master
     master = stated.setdefault("spark.master", DEFAULT_MASTER)
     check_master(master)
-    slots, cores = add_slots(master)
+    slots, cores = add_task_slots(master)
     defaults = make_default_properties(master, folder)
     if stated.get("spark.sql.catalogImplementation", _FORGETS) != _FORGETS:
         del defaults[_TABLES]
@@ -200,7 +200,7 @@ def make_session_properties(
     return conf
 
 
-def add_slots(master: str) -> tuple[str, int | None]:
+def add_task_slots(master: str) -> tuple[str, int | None]:
     """Returns a local master URL with more task slots than cores, and the number of cores.
 
     Masters other than ``local`` stay as they are, because the cluster knows its cores.

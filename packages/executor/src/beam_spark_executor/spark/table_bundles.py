@@ -32,7 +32,7 @@ from beam_runner_urns import metrics as metric_urns
 from beam_runner_urns import spark as urns
 from beam_spark_io.spark import catalog_tables, databases, publishing
 from beam_spark_io.spark.frames import parse_struct_type, read_frame
-from beam_spark_io.spark.guarded_session import guard_session
+from beam_spark_io.spark.guarded_session import create_guarded_session
 from beam_spark_io.spark.kafka import explain_kafka_failures
 from beam_spark_io.spark.publishing import (
     StagedTableFiles,
@@ -91,7 +91,7 @@ class TableBundleRunner:
         plan: JobPlan,
         data: TableData,
     ) -> None:
-        self._session = guard_session(session)
+        self._session = create_guarded_session(session)
         self._given = session
         self._pools = pools
         self._slot = slot
@@ -123,7 +123,7 @@ class TableBundleRunner:
         buffers = [self._plan.buffers[buffer] for buffer in stage.outputs.values()]
         attempt = order.attempt
         try:
-            self._pools.begin_spark_job(self._slot, f"beam-{self._data.job_id}", title)
+            self._pools.set_spark_job_group(self._slot, f"beam-{self._data.job_id}", title)
             done = self._run_operation(order, table, buffers, title)
         except Exception as error:
             broken = describe_failed_attempt(attempt, error, Path(self._data.folder))

@@ -29,7 +29,7 @@ from beam_spark_io.delta.table import (
     open_files,
     open_table,
     read_columns,
-    read_declared,
+    read_declared_columns,
 )
 from beam_spark_io.exactly_once.protocols import (
     CommitId,
@@ -37,7 +37,7 @@ from beam_spark_io.exactly_once.protocols import (
     SinkUnavailable,
     is_committed,
 )
-from beam_spark_io.tables.columns import choose_columns, keep_last_rows
+from beam_spark_io.tables.columns import choose_columns, keep_last_row_per_key
 from beam_spark_io.tables.modes import APPEND, OVERWRITE, OVERWRITE_PARTITIONS, UPSERT
 from beam_spark_io.tables.writer import TableWriter, convert_rows
 from beam_spark_io.tables.writing import EVERY, TableSink, WriteTable
@@ -199,10 +199,10 @@ class DeltaCommitter:
         columns = choose_columns(
             self._target.url,
             read_columns(table),
-            read_declared(self._target),
+            read_declared_columns(self._target),
             adds_columns=self._target.adds_columns,
         )
-        rows = keep_last_rows(convert_rows(columns, elements), self._target.key)
+        rows = keep_last_row_per_key(convert_rows(columns, elements), self._target.key)
         values = {_quote_name(name): f"source.{_quote_name(name)}" for name in columns.names}
         is_same = (
             f"target.{_quote_name(name)} = source.{_quote_name(name)}" for name in self._target.key

@@ -101,7 +101,7 @@ def _make_delta_schema(columns: pa.Schema) -> Any:
     return Schema.from_arrow(columns)
 
 
-def read_declared(target: DeltaTarget) -> pa.Schema | None:
+def read_declared_columns(target: DeltaTarget) -> pa.Schema | None:
     """Returns the declared columns, with the types that a Delta table uses; None without declared
     columns.
     """
@@ -121,7 +121,7 @@ def choose_file_columns(target: DeltaTarget, table: Any) -> tuple[pa.Schema, Seq
     Raises:
         ValueError: The rows don't fit the table.
     """
-    declared = read_declared(target)
+    declared = read_declared_columns(target)
     if table is None:
         columns, partition_by = declared or _require_declared(target), target.partition_by
     else:
@@ -173,7 +173,7 @@ def add_columns(table: Any, target: DeltaTarget) -> Any:
     """Adds the declared columns that the table doesn't have. Returns the table with these columns."""
     from deltalake import Field
 
-    declared = read_declared(target)
+    declared = read_declared_columns(target)
     if declared is None or not target.adds_columns:
         return table
     new = find_new_columns(read_columns(table), declared)

@@ -91,7 +91,7 @@ class FileCommitter:
             self._store.delete_files(_make_mark_name(commit_id, number) for number in numbers)
 
 
-def complete_folder(spec: StoreSpec, run: str, window: str | None) -> str | None:
+def complete_window_folder(spec: StoreSpec, run: str, window: str | None) -> str | None:
     """Removes the unfinished files of a run and window, and creates the window's ``_SUCCESS`` file.
 
     All commits of the window are recorded, so the complete files exist. Unfinished files are from

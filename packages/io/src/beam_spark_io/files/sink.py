@@ -18,7 +18,7 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_runner_storage.stores.spec import parse_user_store
 
 from beam_spark_io.exactly_once.transform import WriteExactlyOnce
-from beam_spark_io.files.commits import FileCommitter, complete_folder
+from beam_spark_io.files.commits import FileCommitter, complete_window_folder
 from beam_spark_io.files.formats import FileFormat
 
 _EVERY = 60
@@ -112,7 +112,7 @@ class FileSink:
         Returns:
             The name of the file; None without windows.
         """
-        return complete_folder(self._spec, run, window)
+        return complete_window_folder(self._spec, run, window)
 
 
 def name_folder(name: Callable[[BoundedWindow], str], window: BoundedWindow) -> str:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
 
 
-def begin_change(table: Table) -> Transaction:
+def begin_table_change(table: Table) -> Transaction:
     """Begins a transaction that computes the changed metadata once after each update.
 
     The library copies the metadata with all snapshots whenever a step of a commit reads it. That happened

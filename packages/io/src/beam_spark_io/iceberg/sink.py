@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_spark_io.exactly_once.protocols import CommitId, SinkUnavailable, is_committed
-from beam_spark_io.iceberg.changes import begin_change
+from beam_spark_io.iceberg.changes import begin_table_change
 from beam_spark_io.iceberg.outages import convert_iceberg_outages
 from beam_spark_io.iceberg.replacing import (
     check_partitions,
@@ -33,7 +33,7 @@ from beam_spark_io.iceberg.table import (
     read_mark,
     stage_files,
 )
-from beam_spark_io.tables.columns import choose_columns, keep_last_rows
+from beam_spark_io.tables.columns import choose_columns, keep_last_row_per_key
 from beam_spark_io.tables.modes import APPEND, OVERWRITE, OVERWRITE_PARTITIONS, UPSERT
 from beam_spark_io.tables.writer import TableWriter, convert_rows
 from beam_spark_io.tables.writing import EVERY, TableSink, WriteTable
@@ -167,7 +167,7 @@ class IcebergCommitter:
         table.metadata.properties["commit.retry.num-retries"] = "0"
         summary = make_summary(commit_id.run, commit_id.number, commit_id.digest)
         try:
-            with begin_change(table) as change:
+            with begin_table_change(table) as change:
                 self._write_rows(table, change, elements, summary)
         except CommitFailedException:
             self._loader.forget()
@@ -212,7 +212,7 @@ class IcebergCommitter:
                 "upsert"
                 " needs all columns"
             )
-        last = keep_last_rows(convert_rows(columns, elements), self._target.key)
+        last = keep_last_row_per_key(convert_rows(columns, elements), self._target.key)
         result = change.upsert(last, list(self._target.key), snapshot_properties=summary)
         if not result.rows_updated and not result.rows_inserted:
             # The table already contains equal rows. Make a snapshot only for the commit mark.

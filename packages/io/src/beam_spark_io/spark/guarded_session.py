@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def guard_session(session: SparkSession) -> SparkSession:
+def create_guarded_session(session: SparkSession) -> SparkSession:
     """Returns a copy of a session, with its views and settings, but without the functions in
     `REFLECTION`.
 

@@ -73,7 +73,7 @@ def _simplify_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def keep_last_rows(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+def keep_last_row_per_key(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """Returns the last row of each key.
 
     Raises:

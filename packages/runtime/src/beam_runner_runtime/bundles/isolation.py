@@ -72,7 +72,7 @@ def search_failing_units(order: IsolationOrder, run: RunTrial, first: TrialFailu
     most = min(order.room, MOST_UNITS)
     try:
         errors = find_failing_units(
-            run, first, most, lambda error: order.selects_step(error.transform)
+            run, first, most, lambda error: order.applies_to_step(error.transform)
         )
     except UnitSearchFailed as failed:
         reason = str(failed)

@@ -105,7 +105,7 @@ class WorkerProcess:
         if self.work.client_folder:
             enter_client_folder(self.work.client_folder)
         os.environ.update(self.work.variables)
-        self.clock = ProcessingClock.synchronize_with_remote(self.work.now)
+        self.clock = ProcessingClock.create_synchronized_clock(self.work.now)
         streaming = self.work.plan.streaming
         self._wait = OutageRetry(
             self.channel.send,
@@ -216,7 +216,9 @@ class WorkerProcess:
             self._teller.notify_bundle_start(order.bundle.stage)
             reply = running.run()
             if isinstance(reply, BundleReply) and reply.done.finalize:
-                self._finalizers.store_data(running.attempt, (stage.harness, running.bundle_id))
+                self._finalizers.store_bundle_data(
+                    running.attempt, (stage.harness, running.bundle_id)
+                )
             return reply
 
     def _tear_down(self) -> None:
@@ -278,7 +280,7 @@ class WorkerProcess:
                     self.close()
 
     def _run_callbacks(self, attempt: Attempt) -> None:
-        kept = self._finalizers.take_data(attempt)
+        kept = self._finalizers.take_bundle_data(attempt)
         if kept is not None:
             harness, bundle_id = kept
             try:

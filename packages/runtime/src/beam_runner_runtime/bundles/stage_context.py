@@ -60,7 +60,7 @@ class StageContext:
             output_buffers={t: buffers[b] for t, b in stage.outputs.items()},
             shards=work.shards,
             hides_elements=work.hides_elements,
-            clock=ProcessingClock.synchronize_with_remote(work.now) if clock is None else clock,
+            clock=ProcessingClock.create_synchronized_clock(work.now) if clock is None else clock,
             checks_watermarks=work.checks_watermarks,
             is_loopback=not stage.embedded and is_loopback(work.plan.context.options_json),
         )

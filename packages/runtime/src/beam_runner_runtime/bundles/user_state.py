@@ -151,7 +151,7 @@ class ShardUserState:
         if domain is TimeDomain.EVENT_TIME:
             return clamp_timestamp(fire_at)
         if not self._plan.scripted_clock:
-            return clamp_timestamp(self._clock.from_wall_clock(fire_at))
+            return clamp_timestamp(self._clock.convert_wall_clock_time(fire_at))
         wall_clock = int(time.time() * 1000)
         if fire_at < wall_clock // 2:
             return clamp_timestamp(fire_at)

@@ -34,7 +34,7 @@ class IsolationOrder:
         """Reason why no element, group or timer goes to quarantine if `room` is 0."""
         return f"the quarantine is full (--{self.limit}), so the stream waits"
 
-    def selects_step(self, name: str) -> bool:
+    def applies_to_step(self, name: str) -> bool:
         """Returns whether failing elements, groups and timers of a step may go to quarantine.
 
         Args:

@@ -92,7 +92,7 @@ class SectionOutbox:
         elif self._bytes > self._most:
             self._send_all_blocks()
 
-    def send_remaining(self, reply: SectionReply | None, *, broken: bool) -> None:
+    def send_remaining_rows(self, reply: SectionReply | None, *, broken: bool) -> None:
         """Sends the waiting rows, then the reply to one of the next tasks, and a closing record
         (counts and digests of the sent rows) to each next task.
 

@@ -101,7 +101,7 @@ def check_received_blocks(
             )
 
 
-def find_mixed_level(reply: SectionReply, tasks: Sequence[int]) -> int | None:
+def find_level_with_mixed_input(reply: SectionReply, tasks: Sequence[int]) -> int | None:
     """Returns the first level whose tasks read different input or didn't all report; None if all
     levels are consistent.
 

@@ -166,7 +166,7 @@ class SectionTask:
         if not inbox.is_incomplete:
             own = merge_section_replies((own, self._run_bundles(inbox, outbox)))
         reply = merge_section_replies((*inbox.replies, own))
-        outbox.send_remaining(reply, broken=inbox.is_incomplete or reply.end is not None)
+        outbox.send_remaining_rows(reply, broken=inbox.is_incomplete or reply.end is not None)
 
     def _run_bundles(self, inbox: SectionInbox, outbox: SectionOutbox) -> SectionReply:
         """Runs the bundles of this task, and forwards the rows for later levels."""

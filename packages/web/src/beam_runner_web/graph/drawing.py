@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from .layers import Edge, LayerLayout, Size, arrange_in_layers
+from .layers import Edge, LayerLayout, Size, arrange_boxes_in_layers
 
 _WIDTH = 216
 _HEAD = 28
@@ -121,7 +121,7 @@ class _GraphLayouter:
             else:
                 self._sizes[shape.key] = _WIDTH, _HEAD + max(1, shape.lines) * _LINE + _FOOT
         sizes = {shape.key: self._sizes[shape.key] for shape in self._inside[parent]}
-        self._layers[parent] = arrange_in_layers(sizes, self._between[parent])
+        self._layers[parent] = arrange_boxes_in_layers(sizes, self._between[parent])
 
 
 def _find_common_composite(source: Sequence[str], target: Sequence[str]) -> tuple[str, Edge]:

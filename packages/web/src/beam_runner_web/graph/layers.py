@@ -50,7 +50,7 @@ class _LayerItem:
     to: str = ""
 
 
-def arrange_in_layers(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> LayerLayout:
+def arrange_boxes_in_layers(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> LayerLayout:
     """Returns the positions of boxes and of the edges between them. `sizes` has the size of each box by its key."""
     layers, ahead = _assign_layers(tuple(sizes), tuple(dict.fromkeys(edges)))
     boxes = {key: _LayerItem(layer, key, sizes[key][0] / 2) for key, layer in layers.items()}

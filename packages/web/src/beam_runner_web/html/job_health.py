@@ -18,7 +18,7 @@ _BUDGET_SECONDS = 1.0
 """Time after which a list leaves out the health of further jobs, until its next update."""
 
 
-def add_health(
+def add_job_health(
     lines: Iterable[JobListLine], view_job: Callable[[str], JobView]
 ) -> tuple[JobListLine, ...]:
     """Returns the lines with the health of the first running jobs. Checks take a limited time, so that

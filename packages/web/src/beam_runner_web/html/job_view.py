@@ -22,7 +22,12 @@ from beam_runner_web.graph.graph import GraphView, choose_open_composites, make_
 from beam_runner_web.watch import masking
 from beam_runner_web.watch.snapshots import JobSnapshot, count_output_elements
 from beam_runner_web.watch.states import ENDED_WELL, StepState, compute_step_states, get_stage_state
-from beam_runner_web.watch.timeline import SeriesChart, StageTimeline, make_charts, make_timeline
+from beam_runner_web.watch.timeline import (
+    SeriesChart,
+    StageTimeline,
+    make_stage_charts,
+    make_stage_timeline,
+)
 
 _CAN_END = frozenset({JobState.STARTING, JobState.RUNNING, JobState.DRAINING})
 _SLOWEST = 6
@@ -220,11 +225,11 @@ class JobView:
         """Returns the times at which each stage was active; None if the server doesn't report these
         times.
         """
-        return make_timeline(self.snapshot)
+        return make_stage_timeline(self.snapshot)
 
-    def make_charts(self, stage_id: str) -> tuple[SeriesChart, ...]:
+    def make_stage_charts(self, stage_id: str) -> tuple[SeriesChart, ...]:
         """Returns small charts of a stage's history."""
-        return make_charts(self.snapshot, stage_id)
+        return make_stage_charts(self.snapshot, stage_id)
 
     @cached_property
     def latest_stage(self) -> StageFigures | None:

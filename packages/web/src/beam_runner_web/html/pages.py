@@ -15,7 +15,7 @@ from beam_runner_web.watch.threads import WorkerThread
 from beam_runner_web.watch.watching import JobFollowers
 
 from .graph_view import draw_graph
-from .job_health import add_health
+from .job_health import add_job_health
 from .job_list import STATES, filter_jobs, read_job_lines
 from .job_view import JobView
 from .logs import LogFilter, list_filter_steps, read_last_log_lines
@@ -139,7 +139,7 @@ class PageContents:
         lines = read_job_lines(self.watches.client)
         number = parse_whole_number(page, 1)
         found = filter_jobs(lines, state, name, number, sort, is_grouped=is_grouped)
-        found = attrs.evolve(found, lines=add_health(found.lines, self.view_job))
+        found = attrs.evolve(found, lines=add_job_health(found.lines, self.view_job))
         return {
             **self._make_common_values(),
             "jobs": found,

@@ -53,7 +53,7 @@ class SeriesChart:
     height: int = _CHART_HEIGHT
 
 
-def make_timeline(snapshot: JobSnapshot) -> StageTimeline | None:
+def make_stage_timeline(snapshot: JobSnapshot) -> StageTimeline | None:
     """Returns the times at which the stages were active; None if the server doesn't report these
     times.
     """
@@ -73,7 +73,7 @@ def make_timeline(snapshot: JobSnapshot) -> StageTimeline | None:
     return StageTimeline(tuple(bars), whole / 1000)
 
 
-def make_charts(snapshot: JobSnapshot, stage_id: str) -> tuple[SeriesChart, ...]:
+def make_stage_charts(snapshot: JobSnapshot, stage_id: str) -> tuple[SeriesChart, ...]:
     """Returns charts of a stage: watermark lag, waiting elements, and bundles per second, without empty charts."""
     points = tuple(iterate_series_points(snapshot, stage_id))
     lines: tuple[tuple[str, list[tuple[float, float]], Callable[[float], str]], ...] = (

@@ -17,7 +17,7 @@ from beam_runner_worker.errors import BundleError, HarnessError, TimerRefused
 from beam_runner_worker.fnapi.large_groups import LargeGroups
 from beam_runner_worker.fnapi.side_inputs import SideInputPages, UnsupportedStateRequest
 from beam_runner_worker.fnapi.state_coders import StateCoders
-from beam_runner_worker.fnapi.user_state import UserStateCells, is_user_state
+from beam_runner_worker.fnapi.user_state import UserStateCells, is_user_state_key
 from beam_runner_worker.ports import UserState
 
 
@@ -66,9 +66,9 @@ class BundleStateStores:
             reason = str(error) if unsupported else f"{type(error).__name__}: {error}"
             if not unsupported:
                 fail(error)
-            elif is_user_state(request.state_key):
+            elif is_user_state_key(request.state_key):
                 fail(HarnessError(reason))
-            if not (unsupported or is_user_state(request.state_key)):
+            if not (unsupported or is_user_state_key(request.state_key)):
                 reason = f"Can't read {_describe_state_key(request.state_key)}: {reason}"
             return beam_fn_api_pb2.StateResponse(id=request.id, error=reason)
 
@@ -77,7 +77,7 @@ class BundleStateStores:
     ) -> beam_fn_api_pb2.StateResponse:
         key, kind = request.state_key, request.WhichOneof("request")
         response = beam_fn_api_pb2.StateResponse(id=request.id)
-        if is_user_state(key):
+        if is_user_state_key(key):
             cells = self._require_cells(key)
             if kind == "get":
                 data, token = cells.read_page(key, request.get.continuation_token)
@@ -126,7 +126,7 @@ class BundleStateStores:
         except TimerRefused as error:
             raise BundleError(timer.transform_id, f"TimerRefused: {error}", trace="") from None
 
-    def read_between_requests(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
+    def read_chunks_between_requests(self, inputs: Iterable[InputChunk]) -> Iterator[InputChunk]:
         """Yields the input chunks of the bundle, and reads each chunk only while no state request is
         being answered.
 

@@ -46,7 +46,7 @@ class SideInputTokens:
         # Versions count from 0 in each process, and harnesses may share a cache.
         self._prefix = secrets.token_hex(_TOKEN_BYTES)
 
-    def list_tokens(self) -> list[beam_fn_api_pb2.ProcessBundleRequest.CacheToken]:
+    def list_cache_tokens(self) -> list[beam_fn_api_pb2.ProcessBundleRequest.CacheToken]:
         """Returns the current token of each side input. Call once for each bundle of the SDK."""
         tokens = []
         for transform_id, tag in self._side_inputs:

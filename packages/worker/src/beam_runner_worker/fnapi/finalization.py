@@ -49,7 +49,7 @@ class PendingFinalizations:
             instruction_ids: the SDK's ids of the bundle parts that requested finalization.
         """
         self._waiting.drop_lost_data(lambda waiting: not waiting.connection.is_usable)
-        self._waiting.store_data(
+        self._waiting.store_bundle_data(
             bundle_id, _PendingFinalization(connection, tuple(instruction_ids))
         )
 
@@ -59,7 +59,7 @@ class PendingFinalizations:
 
         Waits for the callbacks, for at most 30 s for each of the SDK's bundles.
         """
-        waiting = self._waiting.take_data(bundle_id)
+        waiting = self._waiting.take_bundle_data(bundle_id)
         if waiting is None:
             return
         for instruction_id in waiting.instruction_ids:

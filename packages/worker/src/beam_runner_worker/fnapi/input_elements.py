@@ -51,7 +51,9 @@ class InputElements:
             ends.append(position)
         return ends
 
-    def split_as_output(self, data: bytes, *, keyed: bool, windows: bool) -> Iterator[OutputChunk]:
+    def convert_to_output_form(
+        self, data: bytes, *, keyed: bool, windows: bool
+    ) -> Iterator[OutputChunk]:
         """Yields elements of the input in the form in which the upstream stage emitted them.
 
         Args:

@@ -42,7 +42,7 @@ class ProvisionService(beam_provision_api_pb2_grpc.ProvisionServiceServicer):
         context: grpc.ServicerContext,
     ) -> beam_provision_api_pb2.GetProvisionInfoResponse:
         """Returns the job's options, the artifacts and the endpoints for the calling SDK."""
-        connection = self._workers.find_caller(context)
+        connection = self._workers.find_calling_sdk(context)
         environment = self._job.environments[connection.environment]
         endpoint = endpoints_pb2.ApiServiceDescriptor(url=self.endpoint)
         info = beam_provision_api_pb2.ProvisionInfo(
@@ -85,7 +85,7 @@ class ArtifactService(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceService
         self, request: beam_artifact_api_pb2.GetArtifactRequest, context: grpc.ServicerContext
     ) -> Iterator[beam_artifact_api_pb2.GetArtifactResponse]:
         """Yields the content of an artifact in chunks."""
-        caller = self._workers.find_caller(context)
+        caller = self._workers.find_calling_sdk(context)
         wanted = request.artifact
         sha256 = self._by_type.get((wanted.type_urn, wanted.type_payload))
         if sha256 is None:

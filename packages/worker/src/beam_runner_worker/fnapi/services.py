@@ -52,7 +52,7 @@ class SdkRegistry:
         with self._lock:
             return self._descriptors.get(descriptor_id)
 
-    def find_caller(self, context: grpc.ServicerContext) -> SdkConnection:
+    def find_calling_sdk(self, context: grpc.ServicerContext) -> SdkConnection:
         """Returns the connection of the SDK that makes a call. Aborts calls with an unknown worker id."""
         worker_id = dict(context.invocation_metadata()).get("worker_id", "")
         with self._lock:
@@ -63,13 +63,13 @@ class SdkRegistry:
             )
         return connection
 
-    def list_connected(self) -> list[SdkConnection]:
+    def list_connected_sdks(self) -> list[SdkConnection]:
         """Returns the connections of all SDKs that have connected and are usable."""
         with self._lock:
             connections = list(self._connections.values())
         return [one for one in connections if one.is_connected and one.is_usable]
 
-    def find_by_instruction(
+    def find_sdk_by_instruction(
         self, instruction_id: str, context: grpc.ServicerContext
     ) -> SdkConnection:
         """Returns the connection of the SDK that runs a bundle, for calls without a worker id. Aborts
@@ -92,7 +92,7 @@ def abort_call(context: grpc.ServicerContext, code: grpc.StatusCode, reason: str
 
 
 def _open_stream(workers: SdkRegistry, context: grpc.ServicerContext, name: str) -> SdkConnection:
-    connection = workers.find_caller(context)
+    connection = workers.find_calling_sdk(context)
     agent = str(dict(context.invocation_metadata()).get("user-agent", ""))
     if not connection.register_stream(name, context.peer(), agent):
         abort_call(
@@ -168,7 +168,7 @@ class ControlService(beam_fn_api_pb2_grpc.BeamFnControlServicer):
         context: grpc.ServicerContext,
     ) -> beam_fn_api_pb2.ProcessBundleDescriptor:
         """Returns the descriptor of a stage."""
-        self._workers.find_caller(context)
+        self._workers.find_calling_sdk(context)
         wanted = request.process_bundle_descriptor_id
         descriptor = self._workers.find_descriptor(wanted)
         if descriptor is None:
@@ -219,10 +219,10 @@ class StateService(beam_fn_api_pb2_grpc.BeamFnStateServicer):
         """
         connection = None
         if dict(context.invocation_metadata()).get("worker_id"):
-            connection = self._workers.find_caller(context)
+            connection = self._workers.find_calling_sdk(context)
         for request in requests:
             if connection is None:
-                connection = self._workers.find_by_instruction(request.instruction_id, context)
+                connection = self._workers.find_sdk_by_instruction(request.instruction_id, context)
             yield _answer_state_request(connection, request)
 
 
@@ -247,7 +247,7 @@ class LoggingService(beam_fn_api_pb2_grpc.BeamFnLoggingServicer):
         self, batches: Iterator[beam_fn_api_pb2.LogEntry.List], context: grpc.ServicerContext
     ) -> Iterator[beam_fn_api_pb2.LogControl]:
         """Passes the log entries of an SDK to the log sink until the SDK ends the stream. Never sends a message."""
-        connection = self._workers.find_caller(context)
+        connection = self._workers.find_calling_sdk(context)
         try:
             for batch in batches:
                 records = [

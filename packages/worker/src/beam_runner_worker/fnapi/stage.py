@@ -139,7 +139,7 @@ class FnApiStage:
         sdk = self._source.get_connected_sdk()
         bundle_state = self._create_state_stores(state)
         done = _SdkBundleResults()
-        for segment in split_at_flushes(bundle_state.read_between_requests(inputs)):
+        for segment in split_at_flushes(bundle_state.read_chunks_between_requests(inputs)):
             if not self._process_segment(sdk, bundle_id, bundle_state, segment, outputs, done):
                 break
         if done.to_finalize:
@@ -167,7 +167,7 @@ class FnApiStage:
             residual.
         """
         connection = sdk.connection
-        tokens = self._tokens.list_tokens()
+        tokens = self._tokens.list_cache_tokens()
         bundle = connection.open_bundle(bundle_id, self._plan.spec.stage_id, state, tokens)
         splitter = BundleSplitter(self._plan, sdk.connection, bundle, self._log_warning)
         vanished = AbandonedBundleDetector(connection, bundle, self._plan.spec.title)

@@ -80,7 +80,7 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
         context: grpc.ServicerContext,
     ) -> Iterator[beam_fn_api_pb2.WorkerStatusRequest]:
         """Serves the status stream of a harness: sends requests and receives reports until the harness ends."""
-        stream = _StatusStream(self._workers.find_caller(context))
+        stream = _StatusStream(self._workers.find_calling_sdk(context))
         with self._changed:
             self._streams.append(stream)
 
@@ -102,7 +102,7 @@ class StatusService(beam_fn_api_pb2_grpc.BeamFnWorkerStatusServicer):
             with_stream = [stream.connection for stream in self._streams]
         by_bundle = [
             one
-            for one in self._workers.list_connected()
+            for one in self._workers.list_connected_sdks()
             if one not in with_stream and one.user_agent.startswith(_PYTHON)
         ]
         calls: list[Callable[[], tuple[SdkStatus, ...]]] = [

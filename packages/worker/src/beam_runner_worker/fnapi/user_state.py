@@ -67,7 +67,7 @@ class UserStateCells:
         kind.clear_cell(self._state, cell, place)
 
 
-def is_user_state(key: beam_fn_api_pb2.StateKey) -> bool:
+def is_user_state_key(key: beam_fn_api_pb2.StateKey) -> bool:
     """Returns True if a state key belongs to user state."""
     return key.WhichOneof("type") in _KINDS
 
