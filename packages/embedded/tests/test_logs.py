@@ -93,7 +93,7 @@ class LoggingSink(Logs):
 
     def log_records(self, records: Iterable[LogRecord]) -> None:
         logging.getLogger("test_logs").info("taking records")
-        super().log(records)
+        super().log_records(records)
 
 
 class FailingSink(Logs):
@@ -130,7 +130,7 @@ class SlowSink(Logs):
 
     def log_records(self, records: Iterable[LogRecord]) -> None:
         assert self.may_go_on.wait(30)
-        super().log(records)
+        super().log_records(records)
 
 
 def test_excess_log_records_are_dropped_and_counted() -> None:
