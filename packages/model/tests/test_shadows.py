@@ -7,11 +7,11 @@ import pytest
 from beam_runner_model.shadow_rendering import render_shadow_report
 from beam_runner_model.shadows import (
     ShadowReport,
-    SlotTotal,
     StepComparison,
     StepOutcome,
     StepTotals,
     TimeSlot,
+    TimeSlotTotal,
     compare_totals,
     find_time_slot,
 )
@@ -53,7 +53,7 @@ def test_time_slots_of_a_day_are_few() -> None:
 
 def totals(watermark: int, **slots: tuple[int, int]) -> StepTotals:
     """Returns totals whose slots have the names `s` and the start in seconds."""
-    named = {int(name[1:]) * 1000: SlotTotal(*total) for name, total in slots.items()}
+    named = {int(name[1:]) * 1000: TimeSlotTotal(*total) for name, total in slots.items()}
     return StepTotals(
         watermark, {TimeSlot(start, start + 1000): one for start, one in named.items()}
     )
@@ -77,7 +77,7 @@ def test_first_different_slot_is_reported(changed: dict[str, tuple[int, int]]) -
 
 def test_slot_at_the_end_of_time_is_compared_after_the_end() -> None:
     slot = find_time_slot(MAX_TIMESTAMP - 1, START)
-    old, new = (StepTotals(MAX_TIMESTAMP, {slot: SlotTotal(1, one)}) for one in (3, 4))
+    old, new = (StepTotals(MAX_TIMESTAMP, {slot: TimeSlotTotal(1, one)}) for one in (3, 4))
     assert compare_totals("A", "A", old, new).outcome is StepOutcome.DIFFERENT
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from beam_runner_engine.scheduler.commands import Command
 from beam_runner_engine.scheduler.events import Event
-from beam_runner_engine.scheduler.overtaking import OvertakenData, WatermarkChecker
+from beam_runner_engine.scheduler.overtaking import LateDataViolation, WatermarkChecker
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_storage.stores.spec import StoreSpec
 from ledger_jobs import CHAIN, Job, rows
@@ -16,7 +16,7 @@ from small_jobs import DONE, EXPECTED, rig_of, seen, text
 from beam_runner_driver.coordination.watermark_checks import (
     VARIABLE,
     are_watermark_checks_enabled,
-    find_overtaken_data,
+    find_data_passed_by_watermark,
 )
 from beam_runner_driver.ledger.job_folder import JobFolder
 from beam_runner_driver.ledger.settings import JobSettings
@@ -28,12 +28,12 @@ class Finding(WatermarkChecker):
     def handle_event(self, scheduler: Scheduler, event: Event) -> tuple[Command, ...]:
         commands = super().handle_event(scheduler, event)
         if self.found is None:
-            self.found = [OvertakenData("see", "values", 5, 12)]
+            self.found = [LateDataViolation("see", "values", 5, 12)]
         return commands
 
-    found: list[OvertakenData] | None = None
+    found: list[LateDataViolation] | None = None
 
-    def take_violations(self) -> list[OvertakenData]:
+    def take_violations(self) -> list[LateDataViolation]:
         found, self.found = self.found or [], []
         return found
 
@@ -58,7 +58,7 @@ def test_ledger_without_watermark_checks_reports_no_violation() -> None:
     job = Job(CHAIN)
     (read,) = job.open("read")
     job.commit(read, rows("a", 0))
-    assert find_overtaken_data(job.ledger) == ""
+    assert find_data_passed_by_watermark(job.ledger) == ""
 
 
 def test_workers_get_watermark_check_setting(tmp_path: Path) -> None:

@@ -119,13 +119,13 @@ def test_quarantine_capacity_is_the_smaller_limit_and_recovers_after_an_hour(
     rules = settings(tmp_path, limit=3, per_hour=1)
     job.apply(isolating(one, b"a"))
     now = job.ledger.processing_time
-    order = rules.make_order(job.ledger.quarantine, now)
+    order = rules.make_quarantine_order(job.ledger.quarantine, now)
     assert (order.room, order.limit) == (0, QUARANTINE_PER_HOUR.name)
-    order = rules.make_order(job.ledger.quarantine, now + HOUR)
+    order = rules.make_quarantine_order(job.ledger.quarantine, now + HOUR)
     assert (order.room, order.limit) == (1, QUARANTINE_PER_HOUR.name)
     job.apply(Tick(now + HOUR))
     job.apply(isolating(two, b"b", b"c"))
-    order = rules.make_order(job.ledger.quarantine, now + 3 * HOUR)
+    order = rules.make_quarantine_order(job.ledger.quarantine, now + 3 * HOUR)
     assert (order.room, order.limit) == (0, QUARANTINE_LIMIT.name)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_runner_model.shadows import SlotTotal, StepOutcome, StepTotals, TimeSlot
+from beam_runner_model.shadows import StepOutcome, StepTotals, TimeSlot, TimeSlotTotal
 
 from beam_runner_driver.updates.shadow_reports import ProgramResult, make_shadow_report
 
@@ -10,7 +10,7 @@ SLOT = TimeSlot(0, 1000)
 
 
 def totals(hashes: int) -> StepTotals:
-    return StepTotals(5000, {SLOT: SlotTotal(1, hashes)})
+    return StepTotals(5000, {SLOT: TimeSlotTotal(1, hashes)})
 
 
 def test_steps_are_matched_by_names_and_mapping() -> None:

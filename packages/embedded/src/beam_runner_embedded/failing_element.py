@@ -41,7 +41,7 @@ def describe_failing_element(
         reported: element that a Beam operation reported to the bundle's context, if any.
     """
     try:
-        return _search_frames(_collect_frames(error, cause), reported)
+        return _find_element_in_frames(_collect_frames(error, cause), reported)
     except Exception:
         # An error in this module must not shadow the exception of user code.
         return ""
@@ -61,7 +61,7 @@ def _collect_frames(error: BaseException, cause: BaseException) -> list[FrameTyp
     return outer + inner
 
 
-def _search_frames(frames: list[FrameType], reported: WindowedValue | None) -> str:
+def _find_element_in_frames(frames: list[FrameType], reported: WindowedValue | None) -> str:
     """Returns the description of the failed element from the innermost frame that knows the element."""
     inside = CalledFrames([])
     text = None

@@ -129,11 +129,11 @@ def _find_unnamed_operation(
         for name, kind in _UNNAMED.items():
             if f"{name}." in owner:
                 candidates = [op for op in ops if isinstance(op, kind)]
-                return _select_operation(candidates, frames[index + 1 :])
+                return _find_operation_of_kind(candidates, frames[index + 1 :])
     return None
 
 
-def _select_operation(
+def _find_operation_of_kind(
     candidates: list[operations.Operation], frames: list[FrameType]
 ) -> operations.Operation | None:
     if len(candidates) == 1:

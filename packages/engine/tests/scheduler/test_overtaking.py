@@ -8,7 +8,7 @@ from beam_runner_model.summary import EMPTY_SUMMARY
 from beam_runner_engine.scheduler.commands import Command, OpenBundles
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Output, Residual, Start
-from beam_runner_engine.scheduler.overtaking import OvertakenData, WatermarkChecker
+from beam_runner_engine.scheduler.overtaking import LateDataViolation, WatermarkChecker
 from beam_runner_engine.scheduler.scheduler import Scheduler
 from beam_runner_engine.scheduler.specs import GraphSpec, StageKind, StageSpec
 
@@ -58,7 +58,7 @@ def test_watermark_checker_reports_output_behind_the_watermark_of_its_reader() -
     scheduler, watch, bundle = begun()
     scheduler.state.stages[1].upstream.set_time("read", 30)
     watch.handle_event(scheduler, done(bundle, data("next", 20)))
-    assert watch.take_violations() == [OvertakenData("group", "read", 20, 30)]
+    assert watch.take_violations() == [LateDataViolation("group", "read", 20, 30)]
     assert watch.take_violations() == []
 
 
@@ -83,4 +83,4 @@ def test_watermark_checker_reports_input_behind_the_watermark_of_its_bundle() ->
     # The watermark of the shard is ahead of the stage, so new data is late in the shard.
     scheduler.state.stages[1].shards[0].watermark = 30
     watch.handle_event(scheduler, done(bundle, data("next", 20), watermark=25))
-    assert watch.take_violations() == [OvertakenData("group", "read", 20, 30)]
+    assert watch.take_violations() == [LateDataViolation("group", "read", 20, 30)]

@@ -16,7 +16,7 @@ from beam_runner_engine.scheduler.commands import Bundle, Command
 from beam_runner_engine.scheduler.data import Data
 from beam_runner_engine.scheduler.events import BundleDone, Event, Output, SplitDone, Start
 from beam_runner_engine.scheduler.kept_state import Identities, SavedJobState
-from beam_runner_engine.scheduler.overtaking import OvertakenData, WatermarkChecker
+from beam_runner_engine.scheduler.overtaking import LateDataViolation, WatermarkChecker
 from beam_runner_engine.scheduler.policy import DefaultPolicy
 from beam_runner_engine.scheduler.refusals import Refusal, RefusalKind, TransferRefused
 from beam_runner_engine.scheduler.scheduler import Scheduler
@@ -73,7 +73,7 @@ def list_contents(kept: SavedJobState) -> list[Any]:
 class LenientChecker(WatermarkChecker):
     """Checker for jobs whose new sources can be behind the watermark."""
 
-    def take_violations(self) -> list[OvertakenData]:
+    def take_violations(self) -> list[LateDataViolation]:
         super().take_violations()
         return []
 

@@ -131,7 +131,7 @@ def find_time_slot(time: int, start: int) -> TimeSlot:
 
 
 @attrs.frozen
-class SlotTotal:
+class TimeSlotTotal:
     """Totals of a slot (a range of event time): the number of elements, and the sum of the
     elements' hashes, which doesn't depend on the order.
     """
@@ -150,7 +150,7 @@ class StepTotals:
     """
 
     watermark: int
-    slots: Mapping[TimeSlot, SlotTotal] = attrs.field(factory=dict)
+    slots: Mapping[TimeSlot, TimeSlotTotal] = attrs.field(factory=dict)
 
 
 def compare_totals(step: str, before: str, old: StepTotals, new: StepTotals) -> StepComparison:
@@ -168,7 +168,9 @@ def compare_totals(step: str, before: str, old: StepTotals, new: StepTotals) -> 
         (one for one in {**old.slots, **new.slots} if min(one.end, MAX_TIMESTAMP) <= until),
         key=lambda slot: slot.start,
     )
-    pairs = [(old.slots.get(one, SlotTotal()), new.slots.get(one, SlotTotal())) for one in slots]
+    pairs = [
+        (old.slots.get(one, TimeSlotTotal()), new.slots.get(one, TimeSlotTotal())) for one in slots
+    ]
     different = [slot.start for slot, (a, b) in zip(slots, pairs, strict=True) if a != b]
     outcome = StepOutcome.EQUAL if slots else StepOutcome.EMPTY
     return StepComparison(

@@ -79,10 +79,10 @@ class LargeShard:
             if run.memory_size <= self.budget:
                 yield from group_into_chunks(list(run.read_batches()), self.strategy, self.merger)
             else:
-                yield from self._group_single_key(run)
+                yield from self._group_rows_of_single_key(run)
             yield FlushBarrier()
 
-    def _group_single_key(self, run: RowPartition) -> Iterator[GroupChunk | FlushBarrier]:
+    def _group_rows_of_single_key(self, run: RowPartition) -> Iterator[GroupChunk | FlushBarrier]:
         assert run.common_key is not None
         strategy, batches = self.strategy, run.read_batches()
         if strategy.needs_merge:

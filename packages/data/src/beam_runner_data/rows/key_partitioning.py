@@ -220,14 +220,14 @@ class _PartitionWriter:
                 together.append(batch)
                 size += _count_bytes_of_rows(batch)
                 if size >= PIECE_BYTES:
-                    self._write_row(run, together, size)
+                    self._append_row_to_file(run, together, size)
                     together, size = [], 0
             if together:
-                self._write_row(run, together, size)
+                self._append_row_to_file(run, together, size)
             waiting.clear()
         self._waiting_bytes = 0
 
-    def _write_row(self, run: int, batches: list[pa.RecordBatch], size: int) -> None:
+    def _append_row_to_file(self, run: int, batches: list[pa.RecordBatch], size: int) -> None:
         batch = combine_batches(batches)
         self._file.write(Row(run, RowKind.KEYED, encode_batch(batch), batch.num_rows))
         self._numbers[run].append(self._written)

@@ -88,7 +88,7 @@ class PartialFile:
         came = min(size, REQUEST_BYTES)
         self._told.unlink(missing_ok=True)
         if came < size:
-            rest, start = size - came, find_directory(_map_file(part))
+            rest, start = size - came, find_directory(_map_file_into_memory(part))
             if start is None:
                 part.unlink()
                 return came + self.fetch_all()
@@ -96,13 +96,15 @@ class PartialFile:
                 self._store.fetch_file_part(self._name, part, start, rest)
                 came += rest - start
             self._write_available_rows(
-                mark_rows_within_ranges(read_directory(_map_file(part), start), [(rest, size)])
+                mark_rows_within_ranges(
+                    read_directory(_map_file_into_memory(part), start), [(rest, size)]
+                )
             )
         os.replace(part, self._path)
         return came
 
     def _read_directory(self) -> npt.NDArray[np.void] | None:
-        whole = _map_file(self._path)
+        whole = _map_file_into_memory(self._path)
         start = find_directory(whole)
         return None if start is None else read_directory(whole, start)
 
@@ -115,6 +117,6 @@ class PartialFile:
         os.replace(part, self._told)
 
 
-def _map_file(path: Path) -> pa.Buffer:
+def _map_file_into_memory(path: Path) -> pa.Buffer:
     with pa.memory_map(str(path)) as file:
         return file.read_buffer()

@@ -51,7 +51,7 @@ from beam_runner_driver.coordination.finalizers import FinalizationCallbacks
 from beam_runner_driver.coordination.lane_failures import LaneFailures
 from beam_runner_driver.coordination.metrics import JobMetricsSum
 from beam_runner_driver.coordination.orders import WorkerOrderFactory
-from beam_runner_driver.coordination.watermark_checks import find_overtaken_data
+from beam_runner_driver.coordination.watermark_checks import find_data_passed_by_watermark
 from beam_runner_driver.coordination.worker_outages import WorkerOutages
 from beam_runner_driver.lanes.lanes import LaneDispatcher
 from beam_runner_driver.lanes.lost_work import LostWork
@@ -327,7 +327,7 @@ class JobCoordinator:
                 self.moved = time.monotonic()
             self._attempts.record_end(entry)
             commands += self.ledger.apply_journal_entry(entry)
-        if overtaken := find_overtaken_data(self.ledger):
+        if overtaken := find_data_passed_by_watermark(self.ledger):
             commands += self.record_journal_entries((Abort(overtaken, JobFailureKind.SERVER),))
         self._settings.files.delete_files(self.ledger.take_unneeded_files())
         self._journal.write_due_snapshot(len(entries), self.ledger.encode_snapshot)

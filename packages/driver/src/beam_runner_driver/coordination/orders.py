@@ -46,7 +46,11 @@ class WorkerOrderFactory:
 
     def _make_isolation_order(self) -> IsolationOrder | None:
         rules, state = self.settings.quarantine, self.ledger.quarantine
-        return None if rules is None else rules.make_order(state, self.ledger.processing_time)
+        return (
+            None
+            if rules is None
+            else rules.make_quarantine_order(state, self.ledger.processing_time)
+        )
 
     def make_job_work(self) -> JobWork:
         """Returns the plan and settings that a worker process needs for the job."""

@@ -15,7 +15,7 @@ def are_watermark_checks_enabled() -> bool:
     return bool(os.environ.get(VARIABLE))
 
 
-def find_overtaken_data(ledger: JobLedger) -> str:
+def find_data_passed_by_watermark(ledger: JobLedger) -> str:
     """Returns a sentence about the first unprocessed data that became late, because a watermark
     passed its timestamp since the last call.
 

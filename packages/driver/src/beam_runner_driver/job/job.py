@@ -38,7 +38,7 @@ from beam_runner_driver.job.job_events import (
     SuspendRequested,
     is_loss_event,
 )
-from beam_runner_driver.job.job_retention import JobRetention
+from beam_runner_driver.job.job_retention import EndedJobRetention
 from beam_runner_driver.job.job_shutdown import end_lanes_and_sections, end_processes
 from beam_runner_driver.job.requests import JobRequests
 from beam_runner_driver.job.switch import JobSwitch
@@ -98,7 +98,7 @@ class RunningJob:
             self._plan, self._processes.list_links, lambda: placement.interface
         )
         self._inbox = EventQueue()
-        self._retention = JobRetention(ledger, journal, settings)
+        self._retention = EndedJobRetention(ledger, journal, settings)
         seconds = None if (limit := ledger.limits.outage_limit) is None else limit / 1000
         patient = RetryingJournal(journal, seconds, self._wait_for_disk)
         self._quarantine = QuarantineFiles(settings.quarantine, ledger, patient)
@@ -131,7 +131,7 @@ class RunningJob:
     def start(self) -> None:
         """Starts the job on a separate thread."""
         self._thread = start_essential_thread(
-            self._run_thread, f"job-{self.job_id}", self._fail_job
+            self._run_job_thread, f"job-{self.job_id}", self._fail_job
         )
 
     def wait_for_end(self, seconds: float) -> bool:
@@ -217,7 +217,7 @@ class RunningJob:
 
     # Methods that only the job's thread calls.
 
-    def _run_thread(self) -> None:
+    def _run_job_thread(self) -> None:
         try:
             self._run_until_end()
             self._finish_job()
@@ -245,7 +245,7 @@ class RunningJob:
             self._life.apply_cause(ShutdownEvent.BEGUN)
             self._reporter.report_state(JobState.RUNNING)
             with self._observing.renew():
-                self._run_rounds()
+                self._run_until_job_ends()
         except JournalFenced as fenced:
             # Another server owns the job now, so don't report the job's end or remove its files.
             _LOGGER.warning(
@@ -269,7 +269,7 @@ class RunningJob:
                 self._inbox.add_event(item)
                 return
 
-    def _run_rounds(self) -> None:
+    def _run_until_job_ends(self) -> None:
         """Runs the job from its committed state until it ends."""
         self._coordinator.resume_job()
         while not (self._ledger.end or self._switch.is_decided or self._can_suspend_now()):

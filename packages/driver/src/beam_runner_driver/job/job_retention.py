@@ -17,7 +17,7 @@ from beam_runner_driver.ledger.settings import JobSettings
 _LOGGER = logging.getLogger(__name__)
 
 
-class JobRetention:
+class EndedJobRetention:
     """Decides what remains of an ended job, and deletes the rest. Only one thread at a time can use
     it.
     """

@@ -153,7 +153,7 @@ class LaneDispatcher:
         if lane is None:
             link.send(CloseLane())
             return LostWork()
-        loss = self._detach_lane(lane)
+        loss = self._remove_lane_process(lane)
         lane.link = link
         lane.changed = time.monotonic()
         self._by_link[link] = lane
@@ -167,7 +167,7 @@ class LaneDispatcher:
         ``waits`` is whether user code waits without using the CPU, so that other threads of the
         interpreter can run; None if unknown.
         """
-        lane = self._find_lane(link, attempt)
+        lane = self._find_lane_of_attempt(link, attempt)
         if lane is None:
             return False
         takes_turns = self._parallelism.takes_turns
@@ -175,12 +175,12 @@ class LaneDispatcher:
 
     def record_harness_start(self, link: WorkerLink, attempt: Attempt) -> None:
         """Records that the bundle of a lane waits for its SDK harness to start."""
-        if lane := self._find_lane(link, attempt):
+        if lane := self._find_lane_of_attempt(link, attempt):
             lane.prepares = True
 
     def record_bundle_end(self, link: WorkerLink, attempt: Attempt) -> None:
         """Records the end of a lane's bundle, so that the lane can take the next bundle."""
-        if lane := self._find_lane(link, attempt):
+        if lane := self._find_lane_of_attempt(link, attempt):
             lane.running = None
             lane.changed = time.monotonic()
 
@@ -195,7 +195,7 @@ class LaneDispatcher:
         if lane is None:
             return LostWork()
         del self._lanes[lane.number]
-        return self._detach_lane(lane)
+        return self._remove_lane_process(lane)
 
     def abandon_process(self, link: WorkerLink) -> LostWork:
         """Ends a process, removes its lane without waiting for the exit, and returns the bundle or
@@ -209,7 +209,7 @@ class LaneDispatcher:
         self.alive.discard(number)
         self._slots.count_released_slot(number)
         lane = self._lanes.pop(number, None)
-        return LostWork() if lane is None else self._detach_lane(lane)
+        return LostWork() if lane is None else self._remove_lane_process(lane)
 
     def list_assignments(self) -> list[tuple[WorkerLink, AssignedWork]]:
         """Returns the bundle or loop that the server assigned to each process."""
@@ -333,7 +333,7 @@ class LaneDispatcher:
         """Whether all remaining lanes run a bundle or the loop, after a call of `close_lanes`."""
         return self.alive <= self._lanes.keys()
 
-    def _find_lane(self, link: WorkerLink, attempt: Attempt) -> Lane | None:
+    def _find_lane_of_attempt(self, link: WorkerLink, attempt: Attempt) -> Lane | None:
         """Returns the lane of a process if the lane runs this attempt."""
         lane = self._by_link.get(link)
         return lane if lane is not None and lane.runs_attempt(attempt) else None
@@ -355,7 +355,7 @@ class LaneDispatcher:
             self._close_lane(lane)
             self._slots.record_released_slot()
 
-    def _detach_lane(self, lane: Lane) -> LostWork:
+    def _remove_lane_process(self, lane: Lane) -> LostWork:
         """Removes the process from a lane, and returns the bundle or loop that the lane ran."""
         loss = LostWork(lane.running, lane.loop, lane.link)
         if lane.link is not None:
@@ -366,7 +366,7 @@ class LaneDispatcher:
     def _close_lane(self, lane: Lane) -> None:
         lane.send(CloseLane())
         del self._lanes[lane.number]
-        self._detach_lane(lane)
+        self._remove_lane_process(lane)
 
     def _compute_yield_time(self, lane: Lane) -> float:
         """Returns the time at which a source must give up its lane. Time slices are longer on an overloaded machine."""

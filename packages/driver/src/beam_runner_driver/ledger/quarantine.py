@@ -138,7 +138,7 @@ class QuarantineSettings:
     limit: int
     per_hour: int
 
-    def make_order(self, state: QuarantineState, now: Timestamp) -> IsolationOrder:
+    def make_quarantine_order(self, state: QuarantineState, now: Timestamp) -> IsolationOrder:
         """Returns the rules for a worker process, at processing time `now` (ms)."""
         left, in_hour = self.limit - state.count, self.per_hour - state.count_recent(now)
         name = QUARANTINE_LIMIT.name if left <= in_hour else QUARANTINE_PER_HOUR.name

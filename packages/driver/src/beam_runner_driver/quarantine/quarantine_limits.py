@@ -31,12 +31,12 @@ def refuse_excess_units(
     """
     if settings is None or not any(_list_quarantined_units(entries)):
         return entries
-    order = settings.make_order(ledger.quarantine, ledger.processing_time)
+    order = settings.make_quarantine_order(ledger.quarantine, ledger.processing_time)
     room, admitted = order.room, list[JournalEntry]()
     for entry in entries:
         if isinstance(entry, BundleReply) and entry.quarantined:
             if len(entry.quarantined) > room:
-                admitted.append(_make_refusal(entry, order.quarantine_full_reason))
+                admitted.append(_make_limit_failure(entry, order.quarantine_full_reason))
                 continue
             room -= len(entry.quarantined)
         admitted.append(entry)
@@ -47,7 +47,7 @@ def _list_quarantined_units(entries: Iterable[JournalEntry]) -> Iterable[Quarant
     return (u for entry in entries if isinstance(entry, BundleReply) for u in entry.quarantined)
 
 
-def _make_refusal(reply: BundleReply, reason: str) -> BundleFailed:
+def _make_limit_failure(reply: BundleReply, reason: str) -> BundleFailed:
     unit = reply.quarantined[0]
     failure = UserFailure(unit.step, unit.error, unit.trace, quarantine=reason)
     return add_lane_to_failure(BundleFailure(reply.attempt, failure).to_event(), reply.place)

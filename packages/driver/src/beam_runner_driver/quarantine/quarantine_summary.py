@@ -58,11 +58,13 @@ def summarize_quarantine(spec: StoreSpec) -> Sequence[QuarantineSummary]:
             except (pa.ArrowException, OSError) as error:
                 raise StorageError(f"{spec.url}/{name} isn't a quarantine file: {error}") from error
             for row in rows:
-                _add_row(found, row)
+                _add_quarantine_row(found, row)
     return tuple(found[key] for key in sorted(found))
 
 
-def _add_row(found: dict[tuple[str, str, str], QuarantineSummary], row: dict[str, Any]) -> None:
+def _add_quarantine_row(
+    found: dict[tuple[str, str, str], QuarantineSummary], row: dict[str, Any]
+) -> None:
     key = (row["job_id"], row["step"], row["kind"])
     time = row["timestamp_ms"]
     known = found.get(key)

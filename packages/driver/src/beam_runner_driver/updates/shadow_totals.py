@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from beam_runner_model.bundles import MonitoringInfo
 from beam_runner_model.jobs import MetricCell
-from beam_runner_model.shadows import SHADOW_NAMESPACE, SlotTotal, StepTotals, TimeSlot
+from beam_runner_model.shadows import SHADOW_NAMESPACE, StepTotals, TimeSlot, TimeSlotTotal
 from beam_runner_model.times import MIN_TIMESTAMP
 from beam_runner_model.varints import decode_varint
 from beam_runner_planner.plan import JobPlan
@@ -41,7 +41,7 @@ def compute_step_totals(
     return {
         step: StepTotals(
             watermarks.get(stage, MIN_TIMESTAMP),
-            {slot: SlotTotal(**values) for slot, values in found.get(step, {}).items()},
+            {slot: TimeSlotTotal(**values) for slot, values in found.get(step, {}).items()},
         )
         for step, stage in stages.items()
     }

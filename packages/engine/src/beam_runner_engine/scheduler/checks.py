@@ -77,7 +77,7 @@ def _check_redelivery(state: SchedulerState, event: Redeliver) -> None:
     if stage.section is not None or stage.output == MAX_TIMESTAMP:
         raise IllegalEvent(event, f"stage {event.stage!r} is complete, or runs in a section")
     for data in event.data:
-        _check_count(event, data)
+        _check_element_count(event, data)
         if stage.spec.is_keyed and data.facts.shard is None:
             raise IllegalEvent(
                 event, f"data {data.ref!r} for the keyed stage {event.stage!r} has no shard"
@@ -104,7 +104,7 @@ def _check_bundle_event(state: SchedulerState, event: BundleEvent) -> Reaction:
     elif isinstance(event, SplitDone):
         _check_residuals(stage, event, event.residuals)
         for part in event.primary:
-            _check_count(event, part.data)
+            _check_element_count(event, part.data)
         _check_split_shards(stage, event)
     elif isinstance(event, Progress) and not (0.0 <= event.fraction <= 1.0 and event.elapsed >= 0):
         raise IllegalEvent(
@@ -162,7 +162,7 @@ def _check_section_done(state: SchedulerState, section: int, event: BundleDone) 
 
 def _check_residuals(stage: StageState, event: Event, residuals: Iterable[Residual]) -> None:
     for residual in residuals:
-        _check_count(event, residual.data)
+        _check_element_count(event, residual.data)
         if residual.delay < 0:
             raise IllegalEvent(
                 event, f"a residual of stage {stage.spec.name!r} has a negative delay"
@@ -195,7 +195,7 @@ def _check_outputs(
             raise IllegalEvent(event, why)
 
 
-def _check_count(event: Event, data: Data) -> None:
+def _check_element_count(event: Event, data: Data) -> None:
     if data.facts.count < 1:
         raise IllegalEvent(event, f"data {data.ref!r} has no elements; omit empty data")
 

@@ -24,7 +24,7 @@ from beam_runner_engine.scheduler.state import SchedulerState, StageState
 
 
 @attrs.frozen
-class OvertakenData:
+class LateDataViolation:
     """Violation: on-time data that a watermark has passed. Times are event times in ms.
 
     Attributes:
@@ -48,7 +48,7 @@ class WatermarkChecker:
 
     def __init__(self) -> None:
         self._on_time: dict[Data, None] = {}
-        self._found: list[OvertakenData] = []
+        self._found: list[LateDataViolation] = []
 
     def handle_event(self, scheduler: Scheduler, event: Event) -> tuple[Command, ...]:
         """Handles an event with the scheduler, and returns the scheduler's commands."""
@@ -56,23 +56,23 @@ class WatermarkChecker:
         if isinstance(event, BundleDone) and _is_bundle_open(state, event):
             stages = _get_stages(state, event)
             for output in event.outputs:
-                self._check_output(state, output, stages)
+                self._check_output_against_watermark(state, output, stages)
         commands = scheduler.handle_event(event)
         for command in commands:
             match command:
                 case OpenBundles(_, bundles):
-                    self._check_bundles(state, bundles)
+                    self._check_bundles_against_watermark(state, bundles)
                 case ReleaseData(data):
                     for released in data:
                         self._on_time.pop(released, None)
         return commands
 
-    def take_violations(self) -> list[OvertakenData]:
+    def take_violations(self) -> list[LateDataViolation]:
         """Returns the violations found since the last call."""
         found, self._found = self._found, []
         return found
 
-    def _check_output(
+    def _check_output_against_watermark(
         self, state: SchedulerState, output: Output, stages: list[StageState]
     ) -> None:
         writers = [stage for stage in stages if output.collection in stage.spec.outputs]
@@ -85,10 +85,12 @@ class WatermarkChecker:
             watermark = reader.upstream.get_earliest_time()
             if watermark > time:
                 self._found.append(
-                    OvertakenData(reader.spec.name, output.collection, time, watermark)
+                    LateDataViolation(reader.spec.name, output.collection, time, watermark)
                 )
 
-    def _check_bundles(self, state: SchedulerState, bundles: Iterable[Bundle]) -> None:
+    def _check_bundles_against_watermark(
+        self, state: SchedulerState, bundles: Iterable[Bundle]
+    ) -> None:
         for bundle in bundles:
             for one in bundle.inputs:
                 time = one.data.facts.min_timestamp
@@ -96,7 +98,7 @@ class WatermarkChecker:
                     inputs = state.stages[state.numbers[bundle.stage]].spec.inputs
                     watermark = bundle.input_watermark
                     self._found.append(
-                        OvertakenData(bundle.stage, " or ".join(inputs), time, watermark)
+                        LateDataViolation(bundle.stage, " or ".join(inputs), time, watermark)
                     )
 
 

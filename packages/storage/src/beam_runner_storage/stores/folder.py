@@ -43,7 +43,7 @@ class FolderStore(FileStore):
         except FileNotFoundError as error:
             raise MissingFileError(f"{self._url} has no {name}") from error
         except OSError as error:
-            raise self._build_error(f"failed to read {name}", error) from error
+            raise self._build_store_error(f"failed to read {name}", error) from error
 
     def fetch_file_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         try:
@@ -62,7 +62,7 @@ class FolderStore(FileStore):
         except FileNotFoundError as error:
             raise MissingFileError(f"{self._url} has no {name}") from error
         except OSError as error:
-            raise self._build_error(f"failed to read {name}", error) from error
+            raise self._build_store_error(f"failed to read {name}", error) from error
         return size
 
     def list_names(self) -> Iterator[str]:
@@ -80,7 +80,7 @@ class FolderStore(FileStore):
             except OSError as error:
                 failed = name, error
         if failed is not None:
-            raise self._build_error(f"failed to delete {failed[0]}", failed[1]) from failed[1]
+            raise self._build_store_error(f"failed to delete {failed[0]}", failed[1]) from failed[1]
 
     def delete_unfinished_files(self, prefix: str) -> None:
         path = self._folder / prefix
@@ -91,7 +91,9 @@ class FolderStore(FileStore):
         except FileNotFoundError:
             return
         except OSError as error:
-            raise self._build_error("failed to list the files of the folder", error) from error
+            raise self._build_store_error(
+                "failed to list the files of the folder", error
+            ) from error
         self.delete_files(str(folder / name) for name in names)
 
     def _write_file(
@@ -121,12 +123,14 @@ class FolderStore(FileStore):
             if self._durable:
                 sync_folder(path.parent)
         except OSError as error:
-            raise self._build_error(f"failed to write {name}", error) from error
+            raise self._build_store_error(f"failed to write {name}", error) from error
         return True
 
     def _handle_listing_error(self, error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
-            raise self._build_error("failed to list the files of the folder", error) from error
+            raise self._build_store_error(
+                "failed to list the files of the folder", error
+            ) from error
 
-    def _build_error(self, what: str, error: OSError) -> StoreError:
+    def _build_store_error(self, what: str, error: OSError) -> StoreError:
         return StoreError(f"{self._url} {what}: {error.strerror or error}")

@@ -54,7 +54,7 @@ class HdfsStore(FileStore):
         try:
             self._calls = TimedHdfsClient(f"{parts.scheme}://{parts.netloc}", patience)
         except Exception as error:
-            raise self._build_error("can't be used", explain_error(error)) from error
+            raise self._build_store_error("can't be used", explain_error(error)) from error
 
     def put_file(self, name: str, source: Path) -> None:
         """Uploads a file, see `FileStore.put_file`. When the method returns, HDFS has written all
@@ -101,7 +101,7 @@ class HdfsStore(FileStore):
         while folders:
             folder = folders.pop()
             for found in self._retry_request(
-                "failed to list its files", partial(self._list_folder, folder)
+                "failed to list its files", partial(self._list_hdfs_folder, folder)
             ):
                 if found.isdir:
                     folders.append(found.path)
@@ -120,7 +120,7 @@ class HdfsStore(FileStore):
         start = self._get_path(_make_unfinished_name(prefix))
         found = self._retry_request(
             "failed to list its files",
-            partial(self._list_folder, self._get_path(_UNFINISHED)),
+            partial(self._list_hdfs_folder, self._get_path(_UNFINISHED)),
         )
         paths = [one.path for one in found if one.path.startswith(start)]
         self.delete_files(path.removeprefix(f"{self._folder}/") for path in paths)
@@ -140,16 +140,16 @@ class HdfsStore(FileStore):
         self._calls.call_with_timeout(writer.close)
         path = self._get_path(name)
         try:
-            return self._rename_file(part, path, first=first)
+            return self._rename_hdfs_file(part, path, first=first)
         except FileNotFoundError:
             # Either an earlier rename request succeeded and its response was lost, or the target
             # folder doesn't exist yet.
             if self._file_exists(path):
                 return not first
         self._calls(Client.mkdirs, str(PurePosixPath(path).parent), create_parent=True)
-        return self._rename_file(part, path, first=first)
+        return self._rename_hdfs_file(part, path, first=first)
 
-    def _rename_file(self, part: str, path: str, *, first: bool) -> bool:
+    def _rename_hdfs_file(self, part: str, path: str, *, first: bool) -> bool:
         try:
             self._calls(Client.rename, part, path, overwrite=not first)
         except FileExistsError:
@@ -186,7 +186,7 @@ class HdfsStore(FileStore):
                 at += file.write(piece)
         return size
 
-    def _list_folder(self, folder: str) -> list[FileStatus]:
+    def _list_hdfs_folder(self, folder: str) -> list[FileStatus]:
         try:
             return self._calls(lambda client: list(client.list_status(folder)))
         except FileNotFoundError:
@@ -224,11 +224,11 @@ class HdfsStore(FileStore):
                 now = time.monotonic()
                 failing = now if failing is None else failing
                 if not found.is_transient or now + wait - failing > self._patience:
-                    raise self._build_error(what, found) from error
+                    raise self._build_store_error(what, found) from error
             time.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
-    def _build_error(self, what: str, found: HdfsErrorReason) -> StoreError:
+    def _build_store_error(self, what: str, found: HdfsErrorReason) -> StoreError:
         return StoreError(f"{self._url} {what}: {found.reason}")
 
 

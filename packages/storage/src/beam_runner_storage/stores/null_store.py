@@ -14,10 +14,10 @@ class NullStore(FileStore):
     """Store that refuses all files. Small data travels in the workers' replies instead."""
 
     def put_file(self, name: str, source: Path) -> None:
-        raise _build_error(source.stat().st_size)
+        raise _build_store_error(source.stat().st_size)
 
     def create_file(self, name: str, contents: bytes) -> bool:
-        raise _build_error(len(contents))
+        raise _build_store_error(len(contents))
 
     def read_file(self, name: str) -> bytes:
         raise MissingFileError(f"Can't read {name}: the server has no --data-dir")
@@ -35,7 +35,7 @@ class NullStore(FileStore):
         """Does nothing, because the store has no files."""
 
 
-def _build_error(size: int) -> NoStoreError:
+def _build_store_error(size: int) -> NoStoreError:
     return NoStoreError(
         f"{size:,} bytes exceed the maximum that a bundle can report without a data store"
     )

@@ -68,7 +68,7 @@ class ObjectStore(FileStore):
         try:
             self._store = from_url(url, retry_config=retries)
         except (BaseError, OSError, ValueError) as error:
-            raise self._build_error("can't be used", error) from error
+            raise self._build_store_error("can't be used", error) from error
 
     def put_file(self, name: str, source: Path) -> None:
         """Uploads a file, see `FileStore.put_file`; splits a large file into parts.
@@ -80,7 +80,7 @@ class ObjectStore(FileStore):
             obstore.put(self._store, name, source, max_concurrency=self._parts)
         except (BaseError, OSError) as error:
             self._parts = 1
-            raise self._build_error(f"failed to write {name}", error) from error
+            raise self._build_store_error(f"failed to write {name}", error) from error
         self._parts = min(_PARTS_AT_ONCE, 2 * self._parts)
 
     def create_file(self, name: str, contents: bytes) -> bool:
@@ -94,7 +94,7 @@ class ObjectStore(FileStore):
         except AlreadyExistsError:
             return False
         except (BaseError, OSError) as error:
-            raise self._build_error(f"failed to write {name}", error) from error
+            raise self._build_store_error(f"failed to write {name}", error) from error
         return True
 
     def read_file(self, name: str) -> bytes:
@@ -103,7 +103,7 @@ class ObjectStore(FileStore):
         except FileNotFoundError as error:
             raise MissingFileError(f"{self._url} has no {name}") from error
         except (BaseError, OSError) as error:
-            raise self._build_error(f"failed to read {name}", error) from error
+            raise self._build_store_error(f"failed to read {name}", error) from error
 
     def fetch_file_part(self, name: str, target: Path, start: int, end: int | None = None) -> int:
         try:
@@ -121,7 +121,7 @@ class ObjectStore(FileStore):
                 " lifecycle rule of the bucket, has removed the object"
             ) from error
         except (BaseError, OSError) as error:
-            raise self._build_error(f"failed to read {name}", error) from error
+            raise self._build_store_error(f"failed to read {name}", error) from error
         if came != wanted:
             raise StoreError(
                 f"{self._url} returned {came - at} bytes of {name}; expected {wanted - at}"
@@ -150,7 +150,9 @@ class ObjectStore(FileStore):
             for page in obstore.list(self._store, chunk_size=_AT_ONCE):
                 yield from (found["path"] for found in page)
         except (BaseError, OSError) as error:
-            raise self._build_error("failed to list the objects of the bucket", error) from error
+            raise self._build_store_error(
+                "failed to list the objects of the bucket", error
+            ) from error
 
     def delete_files(self, names: Iterable[str]) -> None:
         waiting = iter(names)
@@ -183,9 +185,9 @@ class ObjectStore(FileStore):
                 for name in names:
                     self._delete_objects([name])
         except (BaseError, OSError) as error:
-            raise self._build_error(f"failed to delete {names[0]}", error) from error
+            raise self._build_store_error(f"failed to delete {names[0]}", error) from error
 
-    def _build_error(self, what: str, error: Exception) -> StoreError:
+    def _build_store_error(self, what: str, error: Exception) -> StoreError:
         return StoreError(f"{self._url} {what}: {_extract_reason(error)}")
 
 
