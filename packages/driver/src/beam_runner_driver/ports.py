@@ -56,8 +56,8 @@ class RunReporter(Protocol):
 
 
 class JobPlacement(SectionHost, Protocol):
-    """Starts and cancels the worker processes of one job. Any thread can read ``is_alive``; only
-    the job's thread can use the other members.
+    """Interface that starts and cancels the worker processes of one job. Any thread can read
+    ``is_alive``; only the job's thread can use the other members.
     """
 
     @property

@@ -136,7 +136,7 @@ class BundleHistory:
 
 
 def render_bundle_status(story: BundleHistory) -> str:
-    """Returns one sentence about the status of a story."""
+    """Returns one sentence about the status of a bundle."""
     name = f"bundle {story.bundle}"
     match story.status:
         case BundleStatus.OPEN:
@@ -164,7 +164,7 @@ def render_bundle_status(story: BundleHistory) -> str:
 
 
 def render_history_event(step: HistoryEvent) -> str:
-    """Returns one sentence about a step of the story, without the step's data."""
+    """Returns one sentence about an event in a bundle's history, without the event's data."""
     where = f" by process {step.pid} on {step.host}" if step.host else ""
     if step.lane is not None:
         where = f" on lane {step.lane}{where}"
@@ -199,7 +199,7 @@ def render_data_piece(piece: DataPiece) -> str:
 
 
 def render_bundle_history(story: BundleHistory) -> list[str]:
-    """Returns the lines of a story, for a terminal."""
+    """Returns the lines that describe a bundle's history, for a terminal."""
     lines = [render_bundle_status(story)]
     if story.stage:
         shard = "" if story.shard is None else f", key shard {story.shard}"

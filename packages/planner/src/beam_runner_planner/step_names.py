@@ -34,5 +34,5 @@ def check_step_names(pipelines: Iterable[bytes], names: Collection[str], option:
 
 
 def is_step_named(step: str, names: Iterable[str]) -> bool:
-    """Returns whether one of the names is that of a step or of a composite around the step."""
+    """Returns whether the names contain a step's name, or the name of a composite around the step."""
     return any(is_step_or_in_composite(step, name) for name in names)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class ExternalSystemUnavailable(Exception):
-    """Raised if an external system, a neighbour of the runner, is unavailable now and may work later.
+    """Raised if an external system is unavailable now and may work later.
 
     Neighbours are stores, disks, Spark, brokers and sinks. A bundle that ends with this error is
     not at fault: the attempt doesn't count, and the bundle runs again after a pause. Raise it from

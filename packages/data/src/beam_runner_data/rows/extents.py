@@ -34,7 +34,7 @@ def find_byte_ranges(
 def mark_rows_within_ranges(
     directory: npt.NDArray[np.void], runs: Iterable[tuple[int, int]]
 ) -> npt.NDArray[np.bool_]:
-    """Returns whether each row lies in one of the ranges."""
+    """Returns, for each row, whether the row lies in one of the ranges."""
     starts = directory["at"].astype(np.int64)
     ends = starts + directory["size"].astype(np.int64)
     within = np.zeros(len(directory), dtype=np.bool_)

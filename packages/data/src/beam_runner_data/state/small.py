@@ -105,7 +105,9 @@ class SmallSegment:
 
 
 def build_small_segment(entries: Iterable[Entry], net: int | None) -> SmallSegment:
-    """Returns a segment of these entries; `net` is `SegmentReader.net`, or None if no other segment exists."""
+    """Returns a segment of these entries; `net` is the approximate growth of live data in bytes,
+    or None if no other segment exists.
+    """
     cells: dict[bytes, _Cell] = {}
     weight = 0
     for cell, kind, subkey, flag, payload in entries:

@@ -18,8 +18,8 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class EndedJobRetention:
-    """Decides what remains of an ended job, and deletes the rest. Only one thread at a time can use
-    it.
+    """Retention of an ended job's state, which deletes all data that isn't retained. Only one
+    thread at a time can use it.
     """
 
     def __init__(self, ledger: JobLedger, journal: Journal, settings: JobSettings) -> None:

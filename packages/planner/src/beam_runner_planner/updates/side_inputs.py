@@ -64,7 +64,7 @@ class ComparedSideInput:
 
     @property
     def coder(self) -> CoderTree:
-        """Full name of the step that produces the collection."""
+        """The coder of the collection's elements."""
         transform = self.view.transforms[self.use.transform_id]
         return self.view.get_pcollection_coder(transform.inputs[self.use.tag])
 
