@@ -158,12 +158,11 @@ class Case:
 
 
 LOST = (CauseKind.FAILED_BUNDLE, CauseKind.ERROR)
-"""Kinds of a failed attempt; the second kind once the next attempt runs. The server ends a stopped process
-after some time.
-"""
+"""Kinds of a failed attempt; the second kind once the next attempt runs."""
 CASES: Mapping[str, Case] = {
     "native code holds the GIL": Case([WaitKind.PROCESS], build_hang(match_slow_pattern)),
-    "stopped process": Case([WaitKind.PROCESS, *LOST], build_hang(stop_process)),
+    # The server ends a stopped process after some seconds, and the next process stops, too.
+    "stopped process": Case([WaitKind.PROCESS, WaitKind.BUNDLES, *LOST], build_hang(stop_process)),
     "sleep": Case([CauseKind.STANDING_BUNDLE], build_hang(sleep_for_an_hour)),
     "silent service": Case([CauseKind.STANDING_BUNDLE], build_hang(wait_for_silent_service)),
     "setup": Case([CauseKind.STANDING_BUNDLE], build_hang(sleep_for_an_hour, "setup")),

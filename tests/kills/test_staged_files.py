@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from apache_beam.runners.portability.stager import Stager
 from beam_runner_jobservices.client import JobClient
 from beam_runner_model.jobs import JobState
 from crash_points import check, has_begun, submit
@@ -19,6 +20,17 @@ from waiting import wait_until
 
 PipelinesOf = Callable[[Lives, str], Pipelines]
 FLAGS = "--without-spark=2"
+
+
+@pytest.fixture(autouse=True)
+def staged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stages a file with each pipeline, as Beam's client does where pip is installed."""
+    name = "submission_environment_dependencies.txt"
+    (tmp_path / name).write_text("apache-beam")
+    staged = Stager._create_file_stage_to_artifact(str(tmp_path / name), name)
+    monkeypatch.setattr(
+        Stager, "_create_stage_submission_env_dependencies", lambda folder: [staged]
+    )
 
 
 def begin(pipelines: Pipelines, stop: Path) -> Job:

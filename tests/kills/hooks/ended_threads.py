@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 _LOOK_SECONDS = 0.05
+_AGAIN_SECONDS = 15.0
 _threads: dict[str, threading.Thread] = {}
 _watched_by: list[int] = []
 
@@ -58,4 +59,5 @@ def _end_thread(thread: threading.Thread, path: str) -> None:
     error: Any = ctypes.py_object(EndedByTest)
     while thread.is_alive():
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), error)
-        time.sleep(_LOOK_SECONDS)
+        # The thread can survive an error. But don't interrupt its handling of the first error.
+        thread.join(_AGAIN_SECONDS)

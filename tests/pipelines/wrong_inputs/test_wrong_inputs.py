@@ -94,6 +94,7 @@ def given(
             "running": running,
             "ended": run_job(server.address, "ended"),
         }
+    server.wait_until_idle()
 
 
 def substitute(text: str, given: Mapping[str, str]) -> str:

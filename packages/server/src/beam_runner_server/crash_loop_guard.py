@@ -21,12 +21,14 @@ _SUDDEN_ENDS = 2
 
 
 @contextmanager
-def count_job_start(folder: Path) -> Iterator[None]:
+def count_job_start(folder: Path, *, removes_folder: bool = False) -> Iterator[None]:
     """Counts the start of a job, within a ``with`` block. The count is reset if the block ends
     without a crash of the server.
 
     Args:
         folder: the job's folder, which is created if it doesn't exist.
+        removes_folder: whether to remove the folder after the block if it is empty. Otherwise, only an
+            error removes it.
 
     Raises:
         JobRejected: two servers have crashed while they started the job.
@@ -46,11 +48,13 @@ def count_job_start(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        count.unlink(missing_ok=True)
-        with suppress(OSError):
-            folder.rmdir()
+        removes_folder = True
         raise
-    count.unlink(missing_ok=True)
+    finally:
+        count.unlink(missing_ok=True)
+        if removes_folder:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _read_start_count(count: Path) -> int:

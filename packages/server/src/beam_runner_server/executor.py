@@ -139,14 +139,16 @@ class PlacedJobExecutor:
         lineage = self._store.find_lineage(job.job_id)
         if lineage.predecessor:
             reporter.record_succession(Succession(predecessor=lineage.predecessor))
+        update = None if journal.exists else parse_options(job, parse_update_options)
         files = self._settings.folders.get_job_folder(lineage.owner)
+        if update is not None and not update.savepoint:
+            # The job is an update of a running job, possibly one that an earlier server hasn't
+            # finished. The new job uses the folder of the running job.
+            files.close()
+            with count_job_start(files.folder, removes_folder=True):
+                return self._updates.begin_update(job, reporter, update)
         with count_job_start(files.folder):
-            update = parse_options(job, parse_update_options)
-            if update is not None and not journal.exists:
-                # The job is an update of a running job, possibly one that an earlier server hasn't finished.
-                if not update.savepoint:
-                    files.close()
-                    return self._updates.begin_update(job, reporter, update)
+            if update is not None:
                 following = self._savepoints.start_job(job, reporter, update, files)
                 if following is None:
                     files.close()
