@@ -139,7 +139,9 @@ class PlacedJobExecutor:
         lineage = self._store.find_lineage(job.job_id)
         if lineage.predecessor:
             reporter.record_succession(Succession(predecessor=lineage.predecessor))
-        update = None if journal.exists else parse_options(job, parse_update_options)
+        update = parse_options(job, parse_update_options)
+        if update is not None and journal.exists:
+            update = None  # The job has replaced the running job, or started from the savepoint.
         files = self._settings.folders.get_job_folder(lineage.owner)
         if update is not None and not update.savepoint:
             # The job is an update of a running job, possibly one that an earlier server hasn't
