@@ -293,3 +293,38 @@ def test_random_damage_of_sealed_database_is_harmless_or_reported(path, tmp_path
         with opened(damaged) as texts:
             assert texts.damage or texts.content() == content, f"seed {seed}, damage {number}"
         shutil.rmtree(damaged.parent)
+
+
+class InterruptedConnection:
+    """Connection on which an error of the interpreter follows a commit, or prevents the commit."""
+
+    def __init__(self, connection, *, commits):
+        self._connection, self._commits = connection, commits
+
+    def execute(self, *arguments):
+        return self._connection.execute(*arguments)
+
+    def __enter__(self):
+        return self._connection.__enter__()
+
+    def __exit__(self, *error):
+        if self._commits:
+            self._connection.commit()
+        else:
+            self._connection.rollback()
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_database_is_whole_after_an_error_that_interrupts_a_commit(path, commits):
+    with opened(path) as texts:
+        texts.put(1, "one")
+        connection = texts.connection
+        texts.connection = InterruptedConnection(connection, commits=commits)
+        with pytest.raises(KeyboardInterrupt):
+            texts.put(2, "two")
+        texts.connection = connection
+        texts.put(3, "three")
+    with opened(path) as again:
+        assert again.damage is None
+        assert again.content() == {1: "one", 3: "three"} | ({2: "two"} if commits else {})

@@ -118,8 +118,7 @@ class DatabaseSeal:
         Raises:
             sqlite3.Error, OSError: The database or the seal can't be read or written.
         """
-        row = connection.execute("SELECT identity, number, items, total FROM seal").fetchone()
-        kept = None if row is None else Seal(*row)
+        kept = _read_stored_seal(connection)
         whole = kept if self._is_restored else None
         beside = _read_seal_file(self._path) if whole is None else _SealPair(whole, whole)
         self.was_readable = isinstance(beside, _SealPair)
@@ -172,8 +171,12 @@ class DatabaseSeal:
                 self._write_line(_SECOND, seal)
         except BaseException:
             if begun:
+                self._seal = before
+                # The commit can have succeeded before the error, such as a `KeyboardInterrupt`.
+                with suppress(sqlite3.Error):
+                    self._seal = _read_stored_seal(connection) or before
                 with suppress(OSError):
-                    self._write_line(_SECOND, before)
+                    self._write_line(_SECOND, self._seal)
             raise
         self._seal = seal
         self._write_line(_FIRST, seal)
@@ -202,6 +205,11 @@ class DatabaseSeal:
         assert self._descriptor is not None
         text = seal.encoded_line
         os.pwrite(self._descriptor, text, line * len(text))
+
+
+def _read_stored_seal(connection: sqlite3.Connection) -> Seal | None:
+    row = connection.execute("SELECT identity, number, items, total FROM seal").fetchone()
+    return None if row is None else Seal(*row)
 
 
 def _store_seal(connection: sqlite3.Connection, seal: Seal) -> None:
