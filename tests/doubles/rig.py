@@ -15,12 +15,9 @@ from beam_runner_driver.lanes.slots import ClusterSlots, JobSlots
 from beam_runner_driver.ledger.job_folder import JobFolder
 from beam_runner_driver.ledger.journal_codec import decode_entries
 from beam_runner_driver.ledger.ledger import JobLedger
-from beam_runner_driver.ledger.recovery import recover_ledger
 from beam_runner_driver.ledger.retrying_journal import RetryingJournal
-from beam_runner_driver.ledger.scheduling import make_root_outputs
 from beam_runner_driver.ledger.settings import JobSettings
-from beam_runner_engine.scheduler.events import Start
-from beam_runner_engine.scheduler.policy import DefaultPolicy, SectionPolicy
+from beam_runner_engine.scheduler.policy import SectionPolicy
 from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_planner.plan import JobPlan
 from beam_runner_runtime.channel.attempts import Attempt
@@ -36,6 +33,7 @@ from beam_runner_runtime.channel.messages import (
 )
 from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.spec import StoreSpec
+from job_ledgers import open_ledger
 from section_doubles import FakeSections
 from worker_doubles import SHARDS, FakeHarness, FakeWorker, Transform, harnesses
 
@@ -125,15 +123,8 @@ class Rig:
         self.coordinator.run_round = checked  # type: ignore[method-assign]
 
     def _ledger(self, limits: Mapping[str, int]) -> JobLedger:
-        if self.journal.exists:
-            ledger = recover_ledger(self.journal)
-            self.files.delete_leftovers(ledger.list_needed_files())
-        else:
-            policies = DefaultPolicy(), self.section_policy
-            ledger = JobLedger(self.plan, SHARDS, Limits(**limits), *policies)
-            ledger.apply_journal_entry(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
-            self.journal.store_snapshot(ledger.encode_snapshot())
-        return ledger
+        policy = self.section_policy
+        return open_ledger(self.journal, self.files, self.plan, SHARDS, Limits(**limits), policy)
 
     @property
     def ledger(self) -> JobLedger:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,8 @@ import attrs
 from beam_runner_driver.job.job import RunningJob
 from beam_runner_driver.lanes.slots import ClusterSlots, JobSlots
 from beam_runner_driver.ledger.job_folder import JobFolder
-from beam_runner_driver.ledger.ledger import JobLedger
-from beam_runner_driver.ledger.recovery import recover_ledger
-from beam_runner_driver.ledger.scheduling import make_root_outputs
 from beam_runner_driver.ledger.settings import JobSettings
-from beam_runner_engine.scheduler.events import Start
-from beam_runner_engine.scheduler.policy import DefaultPolicy, SectionPolicy
+from beam_runner_engine.scheduler.policy import SectionPolicy
 from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_model.jobs import Importance, JobState, MessageLine
 from beam_runner_planner.plan import JobPlan
@@ -35,6 +30,7 @@ from beam_runner_runtime.channel.server import WorkerLink
 from beam_runner_runtime.sections.ends import SectionEnd, TaskCounts
 from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.spec import StoreSpec
+from job_ledgers import open_ledger
 from section_doubles import FakeSections
 from small_jobs import PLAN, TRANSFORMS
 from worker_doubles import SHARDS, FakeHarness, FakeWorker, harnesses, seen_in
@@ -195,14 +191,9 @@ class Server:
         self.journal = self.store.get_journal("job-1")
         self.reporter = Reporter(self.refuses_end)
         self.ended: list[RunningJob] = []
-        if self.journal.exists:
-            ledger = recover_ledger(self.journal)
-            self.files.delete_leftovers(ledger.list_needed_files())
-        else:
-            limits = Limits(**{"parallelism": 4, "user_attempts": self.attempts, **self.limits})
-            ledger = JobLedger(self.plan, SHARDS, limits, DefaultPolicy(), self.section_policy)
-            ledger.apply_journal_entry(Start(int(time.time() * 1000), make_root_outputs(self.plan)))
-            self.journal.store_snapshot(ledger.encode_snapshot())
+        limits = Limits(**{"parallelism": 4, "user_attempts": self.attempts, **self.limits})
+        policy = self.section_policy
+        ledger = open_ledger(self.journal, self.files, self.plan, SHARDS, limits, policy)
         self.folder.mkdir(exist_ok=True)
         stages = harnesses(self.plan, self.transforms)
         self.spark = FakeSpark(self.folder, stages, plan=self.plan)

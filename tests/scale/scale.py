@@ -18,14 +18,12 @@ import attrs
 from beam_runner_driver.job.job import RunningJob
 from beam_runner_driver.lanes.slots import ClusterSlots, JobSlots
 from beam_runner_driver.ledger.job_folder import JobFolder
-from beam_runner_driver.ledger.ledger import JobLedger
-from beam_runner_driver.ledger.scheduling import make_root_outputs
 from beam_runner_driver.ledger.settings import JobSettings
-from beam_runner_engine.scheduler.events import Start
 from beam_runner_engine.scheduler.policy import DefaultPolicy
 from beam_runner_engine.scheduler.specs import Limits
 from beam_runner_storage.journal.store import JournalStore
 from beam_runner_storage.stores.spec import StoreSpec
+from job_ledgers import begin_ledger
 from servers import Reporter
 from simulated_workers import SimulatedPlacement, WorkerClock, make_stream_plan
 
@@ -121,10 +119,8 @@ def _make_job(
     plan = attrs.evolve(plan, context=attrs.evolve(plan.context, job_id=job_id))
     lanes = simulation.lanes
     limits = Limits(parallelism=lanes, bundles_per_stage=max(SHARDS, lanes), user_attempts=4)
-    ledger = JobLedger(plan, SHARDS, limits, DefaultPolicy(bundle_bytes=1), None)
-    ledger.apply_journal_entry(Start(int(time.time() * 1000), make_root_outputs(plan)))
     journal = store.get_journal(job_id)
-    journal.store_snapshot(ledger.encode_snapshot())
+    ledger = begin_ledger(journal, plan, SHARDS, limits, DefaultPolicy(bundle_bytes=1))
     files = JobFolder(StoreSpec(str(folder / job_id)))
     (folder / job_id).mkdir()
     settings = JobSettings(files, store.epoch, simulation.lanes, 2 * simulation.lanes, -1)
