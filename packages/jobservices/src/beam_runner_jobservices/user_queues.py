@@ -84,7 +84,7 @@ class UserQueues:
 
     def restore_jobs(self, jobs: Sequence[UnfinishedJob]) -> None:
         """Adds the jobs of an earlier server, which are in the order of their submission."""
-        begun = {job.spec.job_id for job in jobs if job.was_running or _has_job_started(job)}
+        begun = {job.spec.job_id for job in jobs if _has_job_started(job)}
         with self._lock:
             for job in jobs:
                 if job.spec.job_id in begun:
