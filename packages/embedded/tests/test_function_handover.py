@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,18 +17,19 @@ from mini_runner import MiniRunner
 from beam_runner_embedded.function_handover import hand_over_functions
 
 
-class UnpickledDoFn(beam.DoFn):
-    """DoFn that writes a line to a file each time that it is unpickled in this process."""
+class UnpicklingRecorder:
+    """Base class of functions that write a line to a file each time that they are unpickled."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._process_id = os.getpid()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         with open(self._path, "a", encoding="utf-8") as file:
             file.write("unpickled\n")
 
+
+class UnpickledDoFn(UnpicklingRecorder, beam.DoFn):
     def process(self, element: Any) -> Iterator[Any]:
         yield element
 
@@ -56,15 +56,7 @@ class UnpickledSplittable(UnpickledDoFn):
             number += 1
 
 
-class UnpickledSum(beam.CombineFn):
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write("unpickled\n")
-
+class UnpickledSum(UnpicklingRecorder, beam.CombineFn):
     def create_accumulator(self) -> int:
         return 0
 
